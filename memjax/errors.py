@@ -1,0 +1,23 @@
+"""The one exception for what a user can cause, and the two checks that raise it."""
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+
+class MemjaxError(ValueError):
+    """What is wrong and what to do, in one line. The command line prints it and exits with status 2."""
+
+
+def require(condition: Any, message: str) -> None:
+    """Raises `MemjaxError(message)` unless the condition holds."""
+    if not condition:
+        raise MemjaxError(message)
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> MemjaxError:
+    """The error for a name that does not exist, with the nearest one that does."""
+    known = sorted(known)
+    near = difflib.get_close_matches(str(name), known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+    return MemjaxError(f"unknown {kind} {name!r}; {hint}")

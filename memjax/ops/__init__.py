@@ -1,0 +1,39 @@
+"""Pure functions on arrays: one example, no batch axis; `jax.vmap` is the caller's.
+
+Parameters and state come in as arguments (NamedTuples of arrays) and go out as results. Nothing here knows Flax.
+"""
+
+from memjax.ops.attention import (
+    AdditiveParams,
+    HopParams,
+    ReadParams,
+    additive_scores,
+    multi_hop_read,
+    project_items,
+    slot_attention,
+)
+from memjax.ops.gru import GRUParams, MultiHeadGRUParams, gru_scan, gru_step, update_slots
+from memjax.ops.losses import familiarity_loss, recollection_loss
+from memjax.ops.recurrence import linear_recurrence
+from memjax.ops.slots import SlotWriteParams, write_segment, write_stream
+
+__all__ = [
+    "AdditiveParams",
+    "GRUParams",
+    "HopParams",
+    "MultiHeadGRUParams",
+    "ReadParams",
+    "SlotWriteParams",
+    "additive_scores",
+    "familiarity_loss",
+    "gru_scan",
+    "gru_step",
+    "linear_recurrence",
+    "multi_hop_read",
+    "project_items",
+    "recollection_loss",
+    "slot_attention",
+    "update_slots",
+    "write_segment",
+    "write_stream",
+]

@@ -1,0 +1,146 @@
+"""Additive attention, and the two things built on it: items choosing slots, a query reading slots in hops."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from memjax.typing import Array, Bool, Float, Normalize
+
+
+class AdditiveParams(NamedTuple):
+    """Weights of `v · tanh(left W_l + right W_r + b)`."""
+
+    w_left: Float[Array, "dl h"]
+    w_right: Float[Array, "dr h"]
+    b: Float[Array, "h"]
+    v: Float[Array, "h"]
+
+
+class HopParams(NamedTuple):
+    """One hop of `multi_hop_read`."""
+
+    attention: AdditiveParams
+
+
+class ReadParams(NamedTuple):
+    """The hops of `multi_hop_read`, and the query update that they share."""
+
+    hops: tuple[HopParams, ...]
+    w_query: Float[Array, "dm_h h"]
+
+
+def accumulated(x: Array, w: Array) -> Array:
+    """`x @ w` with inputs in x's dtype and the sum in at least float32."""
+    return jnp.matmul(x, w.astype(x.dtype), preferred_element_type=jnp.promote_types(x.dtype, jnp.float32))
+
+
+def additive_scores(
+    params: AdditiveParams,
+    left: Float[Array, "A dl"],
+    right: Float[Array, "B dr"],
+    *,
+    projected_right: Float[Array, "B h"] | None = None,
+) -> Float[Array, "A B"]:
+    """Additive attention logits, `scores[a, b] = v · tanh(left_a W_l + right_b W_r + b)`.
+
+    Source: Rehearsal Memory (Zhang et al. 2021), Eq. 1. Computed in `right`'s dtype, summed in float32 or better.
+    `projected_right` is `right @ w_right` where the caller has hoisted it out of a loop (`project_items`).
+
+    >>> import jax.numpy as jnp
+    >>> params = AdditiveParams(jnp.eye(2), jnp.eye(2), jnp.zeros(2), jnp.ones(2))
+    >>> additive_scores(params, jnp.zeros((3, 2)), jnp.zeros((4, 2))).shape
+    (3, 4)
+    """
+    dtype = right.dtype
+    if projected_right is None:
+        projected_right = project_items(params, right)
+    left_AxH = (accumulated(left.astype(dtype), params.w_left) + params.b).astype(dtype)
+    hidden_AxBxH = jnp.tanh(left_AxH[:, None, :] + projected_right.astype(dtype)[None, :, :])
+    return accumulated(hidden_AxBxH, params.v)
+
+
+def project_items(params: AdditiveParams, items: Float[Array, "*axes dr"]) -> Float[Array, "*axes h"]:
+    """`items @ w_right`: the part of `additive_scores` that does not see the left side, to be computed once.
+
+    >>> import jax.numpy as jnp
+    >>> params = AdditiveParams(jnp.eye(2), 2 * jnp.eye(2), jnp.zeros(2), jnp.ones(2))
+    >>> project_items(params, jnp.ones((1, 2))).tolist()
+    [[2.0, 2.0]]
+    """
+    return accumulated(items, params.w_right).astype(items.dtype)
+
+
+def masked_softmax(scores: Float[Array, "*axes"], mask: Bool[Array, "..."], axis: int) -> Float[Array, "*axes"]:
+    """Softmax over the entries that the mask keeps; all zeros, and finite gradients, where it keeps none.
+
+    >>> import jax.numpy as jnp
+    >>> masked_softmax(jnp.zeros(4), jnp.array([True, True, False, False]), axis=0).tolist()
+    [0.5, 0.5, 0.0, 0.0]
+    """
+    # A finite floor instead of -inf: an all-masked row would turn into NaN, in the gradient too.
+    floored = jnp.where(mask, scores, jnp.finfo(scores.dtype).min)
+    return jnp.where(mask, jax.nn.softmax(floored, axis=axis), 0)
+
+
+def slot_attention(
+    params: AdditiveParams,
+    slots: Float[Array, "K dm"],
+    items: Float[Array, "N dx"],
+    mask: Bool[Array, "N"] | None = None,
+    *,
+    normalize: Normalize = "slots",
+    projected_items: Float[Array, "N h"] | None = None,
+) -> tuple[Float[Array, "K N"], Float[Array, "K dx"]]:
+    """Items choose the slots they are written to: returns `(weights, aligned)`.
+
+    `weights[k, n] = softmax_k(v · tanh(W_l m_k + W_r f_n + b))`, `aligned_k = sum_n weights[k, n] f_n`.
+    Source: Rehearsal Memory, Eq. 1; Continual Memory (Zhang et al. 2021), Eq. 1. As printed, each item hands out one
+    unit of mass over the slots; `normalize="items"` lets each slot take one unit over the items instead (an ablation).
+    Masked items have weight 0. Weights are float32 or better.
+
+    >>> import jax.numpy as jnp
+    >>> params = AdditiveParams(jnp.eye(2), jnp.eye(2), jnp.zeros(2), jnp.ones(2))
+    >>> weights, aligned = slot_attention(params, jnp.zeros((4, 2)), jnp.ones((3, 2)))
+    >>> weights.sum(0).tolist()
+    [1.0, 1.0, 1.0]
+    """
+    if normalize not in ("slots", "items"):
+        raise ValueError(f"normalize must be 'slots' or 'items', not {normalize!r}")
+    scores_KxN = additive_scores(params, slots, items, projected_right=projected_items)
+    if mask is None:
+        mask = jnp.ones(items.shape[0], bool)
+    if normalize == "slots":
+        weights_KxN = jnp.where(mask, jax.nn.softmax(scores_KxN, axis=0), 0)
+    else:
+        weights_KxN = masked_softmax(scores_KxN, mask, axis=1)
+    # A padded item may hold anything, even NaN: 0 * NaN is NaN, so it is cleared, not only weighted by 0.
+    clean_NxD = jnp.where(mask[:, None], items, 0)
+    return weights_KxN, accumulated(weights_KxN.astype(items.dtype), clean_NxD)
+
+
+def multi_hop_read(
+    params: ReadParams,
+    slots: Float[Array, "K dm"],
+    query: Float[Array, "h"],
+    slot_mask: Bool[Array, "K"] | None = None,
+) -> Float[Array, "h"]:
+    """Reads the slots in C hops, each one refining the query.
+
+    Per hop c: `g_k = v_c · tanh(W1_c q + W2_c m_k + b_c)`, `e = softmax(g) · m`, `q <- [e; q] W_q`, with W_q shared by
+    the hops. Source: Rehearsal Memory, appendix A. Masked slots are never read.
+
+    >>> import jax.numpy as jnp
+    >>> hop = HopParams(AdditiveParams(jnp.eye(2), jnp.eye(2), jnp.zeros(2), jnp.ones(2)))
+    >>> multi_hop_read(ReadParams((hop, hop), jnp.ones((4, 2))), jnp.ones((3, 2)), jnp.zeros(2)).shape
+    (2,)
+    """
+    if slot_mask is None:
+        slot_mask = jnp.ones(slots.shape[0], bool)
+    slots = jnp.where(slot_mask[:, None], slots, 0)
+    for hop in params.hops:
+        scores_K = additive_scores(hop.attention, query[None, :], slots)[0]
+        weights_K = masked_softmax(scores_K, slot_mask, axis=0)
+        read = accumulated(weights_K.astype(slots.dtype), slots)
+        query = accumulated(jnp.concatenate([read, query]).astype(slots.dtype), params.w_query).astype(query.dtype)
+    return query

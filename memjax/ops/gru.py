@@ -1,0 +1,106 @@
+"""Gated recurrent units: one step, a whole sequence, and the multi-head form of Continual Memory."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from memjax.ops.attention import accumulated
+from memjax.typing import Array, Bool, Float
+
+
+class GRUParams(NamedTuple):
+    """Weights of a GRU. The last axis holds the gates in the order reset, update, candidate."""
+
+    w_x: Float[Array, "*Z dx h3"]
+    w_h: Float[Array, "*Z h h3"]
+    b_x: Float[Array, "*Z h3"]
+    b_h: Float[Array, "*Z h3"]
+
+
+class MultiHeadGRUParams(NamedTuple):
+    """Z small GRUs between projections: `W_z^M`, `W_z^L`, the GRUs stacked over Z, and `W^o`."""
+
+    w_slot: Float[Array, "Z dm h"]
+    w_item: Float[Array, "Z dx h"]
+    gru: GRUParams
+    w_out: Float[Array, "Zh dm"]
+
+
+def _gates(gates_x: Array, gates_h: Array, hidden: Array) -> Array:
+    reset_x, update_x, candidate_x = jnp.split(gates_x, 3, axis=-1)
+    reset_h, update_h, candidate_h = jnp.split(gates_h, 3, axis=-1)
+    reset = jax.nn.sigmoid(reset_x + reset_h)
+    update = jax.nn.sigmoid(update_x + update_h)
+    candidate = jnp.tanh(candidate_x + reset * candidate_h)
+    return ((1 - update) * candidate + update * hidden).astype(hidden.dtype)
+
+
+def gru_step(params: GRUParams, hidden: Float[Array, "h"], x: Float[Array, "dx"]) -> Float[Array, "h"]:
+    """One GRU step; the state keeps its dtype, the products are taken in x's.
+
+    `r = s(W_r x + U_r h + ..)`, `z = s(W_z x + U_z h + ..)`, `n = tanh(W_n x + b_n + r * (U_n h + c_n))`,
+    `h' = (1 - z) * n + z * h`. Source: Rehearsal Memory, Eq. 2, with the candidate's bias inside the reset gate.
+
+    >>> import jax.numpy as jnp
+    >>> params = GRUParams(jnp.zeros((1, 3)), jnp.zeros((1, 3)), jnp.zeros(3), jnp.zeros(3))
+    >>> gru_step(params, jnp.array([1.0]), jnp.array([5.0])).tolist()
+    [0.5]
+    """
+    gates_x = accumulated(x, params.w_x) + params.b_x
+    gates_h = accumulated(hidden.astype(x.dtype), params.w_h) + params.b_h
+    return _gates(gates_x, gates_h, hidden)
+
+
+def gru_scan(
+    params: GRUParams,
+    hidden: Float[Array, "h"],
+    xs: Float[Array, "L dx"],
+    mask: Bool[Array, "L"] | None = None,
+    *,
+    reverse: bool = False,
+) -> tuple[Float[Array, "h"], Float[Array, "L h"]]:
+    """A GRU over a sequence: `(last state, all states)`. A masked step leaves the state as it was.
+
+    The same recurrence as `gru_step`; the input's share of the gates is computed for all steps before the scan.
+
+    >>> import jax.numpy as jnp
+    >>> params = GRUParams(jnp.zeros((1, 3)), jnp.zeros((1, 3)), jnp.zeros(3), jnp.zeros(3))
+    >>> last, states = gru_scan(params, jnp.array([1.0]), jnp.zeros((2, 1)))
+    >>> states[:, 0].tolist()
+    [0.5, 0.25]
+    """
+    if mask is None:
+        mask = jnp.ones(xs.shape[0], bool)
+    gates_x = accumulated(jnp.where(mask[:, None], xs, 0), params.w_x) + params.b_x
+
+    def step(hidden, inputs):
+        gates, real = inputs
+        gates_h = accumulated(hidden.astype(xs.dtype), params.w_h) + params.b_h
+        hidden = jnp.where(real, _gates(gates, gates_h, hidden), hidden)
+        return hidden, hidden
+
+    return jax.lax.scan(step, hidden, (gates_x, mask), reverse=reverse)
+
+
+def update_slots(
+    params: GRUParams | MultiHeadGRUParams, slots: Float[Array, "K dm"], aligned: Float[Array, "K dx"]
+) -> Float[Array, "K dm"]:
+    """Gated update of every slot by what was aligned to it; one set of weights for all slots.
+
+    `GRUParams`: `m_k <- GRU(hidden m_k, input l_k)` (Rehearsal Memory, Eq. 2; needs dx = dm = h).
+    `MultiHeadGRUParams`: `m_kz = W_z^M m_k`, `l_kz = W_z^L l_k`, `m_kz <- GRU_z(m_kz, l_kz)`,
+    `m_k <- W^o concat_z(m_kz)` (Continual Memory, Eq. 2 and 3).
+
+    >>> import jax.numpy as jnp
+    >>> params = GRUParams(jnp.zeros((1, 3)), jnp.zeros((1, 3)), jnp.zeros(3), jnp.zeros(3))
+    >>> update_slots(params, jnp.ones((2, 1)), jnp.ones((2, 1)))[:, 0].tolist()
+    [0.5, 0.5]
+    """
+    if isinstance(params, GRUParams):
+        return jax.vmap(gru_step, (None, 0, 0))(params, slots, aligned)
+    slots_ZxKxH = accumulated(slots.astype(aligned.dtype), params.w_slot).astype(slots.dtype)
+    aligned_ZxKxH = accumulated(aligned, params.w_item).astype(aligned.dtype)
+    heads_ZxKxH = jax.vmap(update_slots)(params.gru, slots_ZxKxH, aligned_ZxKxH)
+    joined_KxZH = jnp.moveaxis(heads_ZxKxH, 0, 1).reshape(slots.shape[0], -1)
+    return accumulated(joined_KxZH.astype(aligned.dtype), params.w_out).astype(slots.dtype)

@@ -1,0 +1,55 @@
+"""The two rehearsal losses: recalling what was there, and knowing what was."""
+
+import jax
+import jax.numpy as jnp
+
+from memjax.ops.attention import accumulated
+from memjax.typing import Array, Bool, Float, Int
+
+
+def recollection_loss(
+    predicted: Float[Array, "N d"],
+    candidates: Float[Array, "V d"],
+    target: Int[Array, "N"],
+    masked: Bool[Array, "N"],
+    *,
+    valid: Bool[Array, "N V"] | None = None,
+) -> Float[Array, ""]:
+    """Mean over the masked items of `-log softmax_v(predicted_n · candidate_v)[target_n]`, in nats.
+
+    Source: Rehearsal Memory, Eq. 3; Continual Memory, Eq. 4; divided by the number of masked items really there. With
+    the vocabulary's embeddings as candidates, `target` is the item's id. With sampled candidates, `valid` says which
+    of them count for which item (a drawn negative equal to the true item does not); the target always counts.
+    No masked item: 0.
+
+    >>> import jax.numpy as jnp
+    >>> loss = recollection_loss(jnp.zeros((2, 3)), jnp.ones((4, 3)), jnp.array([0, 1]), jnp.array([True, False]))
+    >>> round(float(loss), 4)  # log 4
+    1.3863
+    """
+    logits_NxV = accumulated(predicted, candidates.T)
+    if valid is not None:
+        valid = valid | jax.nn.one_hot(target, candidates.shape[0], dtype=bool)
+        logits_NxV = jnp.where(valid, logits_NxV, -jnp.inf)
+    true_N = jnp.take_along_axis(logits_NxV, target[:, None], axis=1)[:, 0]
+    losses_N = jax.nn.logsumexp(logits_NxV, axis=1) - true_N
+    return jnp.where(masked, losses_N, 0).sum() / jnp.maximum(masked.sum(), 1)
+
+
+def familiarity_loss(
+    positive_logit: Float[Array, "F"], negative_logit: Float[Array, "F"], mask: Bool[Array, "F"] | None = None
+) -> Float[Array, ""]:
+    """Mean over fragments of `-log s(positive) - log(1 - s(negative))`, in nats, from logits.
+
+    Source: Rehearsal Memory, Eq. 4; Continual Memory, Eq. 5. Their second term is printed with the opposite sign,
+    which is unbounded below. No fragment: 0.
+
+    >>> import jax.numpy as jnp
+    >>> round(float(familiarity_loss(jnp.zeros(3), jnp.zeros(3))), 4)  # 2 log 2
+    1.3863
+    """
+    losses_F = jax.nn.softplus(-positive_logit) + jax.nn.softplus(negative_logit)
+    losses_F = losses_F.astype(jnp.promote_types(losses_F.dtype, jnp.float32))
+    if mask is None:
+        return losses_F.mean()
+    return jnp.where(mask, losses_F, 0).sum() / jnp.maximum(mask.sum(), 1)

@@ -1,0 +1,53 @@
+"""The elementwise linear recurrence, one name for several ways to compute it."""
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+
+from memjax.typing import Array, Float
+
+Impl = Literal["auto", "sequential", "associative"]
+
+
+def linear_recurrence(
+    decay: Float[Array, "T *axes"],
+    x: Float[Array, "T *axes"],
+    initial: Float[Array, "*axes"] | None = None,
+    *,
+    impl: Impl = "auto",
+) -> Float[Array, "T *axes"]:
+    """All states of `h_t = decay_t * h_{t-1} + x_t`, with `h_0 = initial` (zeros if not given).
+
+    `impl="sequential"` scans step by step, O(T) work; `"associative"` composes the affine maps in O(log T) depth,
+    O(T log T) work at worst; `"auto"` is sequential on CPU, where depth is not what costs, associative elsewhere.
+    The state is kept in float32 or better and returned in x's dtype.
+
+    >>> import jax.numpy as jnp
+    >>> linear_recurrence(jnp.full(3, 0.5), jnp.ones(3)).tolist()
+    [1.0, 1.5, 1.75]
+    """
+    if impl not in ("auto", "sequential", "associative"):
+        raise ValueError(f"impl must be 'auto', 'sequential' or 'associative', not {impl!r}")
+    if impl == "auto":
+        impl = "sequential" if jax.default_backend() == "cpu" else "associative"
+    dtype = jnp.promote_types(jnp.result_type(decay, x), jnp.float32)
+    decay_T, x_T = decay.astype(dtype), x.astype(dtype)
+    # zeros_like of a slice, not fresh zeros: on an Explicit mesh the carry must have the sharding of the data.
+    start = jnp.zeros_like(x_T[0]) if initial is None else initial.astype(dtype)
+
+    if impl == "sequential":
+
+        def step(h, inputs):
+            h = inputs[0] * h + inputs[1]
+            return h, h
+
+        states = jax.lax.scan(step, start, (decay_T, x_T))[1]
+    else:
+
+        def compose(first, second):
+            return first[0] * second[0], second[0] * first[1] + second[1]
+
+        products, sums = jax.lax.associative_scan(compose, (decay_T, x_T))
+        states = sums + products * start
+    return states.astype(x.dtype)
