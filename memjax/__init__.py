@@ -1,0 +1,8 @@
+"""memjax: memories that read a long stream once, keep a state of fixed size, and answer questions asked later."""
+
+from memjax import memories, ops
+from memjax.errors import MemjaxError
+from memjax.functional import FunctionalMemory, functional
+
+__all__ = ["FunctionalMemory", "MemjaxError", "functional", "memories", "ops"]
+__version__ = "0.1.0"

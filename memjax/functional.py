@@ -1,0 +1,50 @@
+"""Any memory as pure functions of explicit parameters, for code that does not use Flax."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from memjax.memories.contract import Memory, memorize
+
+
+class FunctionalMemory(NamedTuple):
+    """A memory without Flax. All functions are for one example; batch them with `jax.vmap(f, in_axes=(None, 0, ..))`.
+
+    init(key, items [T, N, d], mask=None) -> params
+    initial_state(params) -> state
+    encode(params, items, mask) -> features                one call for all segments
+    write(params, state, features, mask, *, key=None) -> (state, aux_loss)         one segment
+    slots(params, state) -> Slots
+    memorize(params, items, mask=None, *, state=None, key=None) -> (state, aux_loss)
+    """
+
+    init: Callable
+    initial_state: Callable
+    encode: Callable
+    write: Callable
+    slots: Callable
+    memorize: Callable
+
+
+def functional(memory: Memory) -> FunctionalMemory:
+    """Takes a memory apart into pure functions.
+
+    >>> import jax, jax.numpy as jnp
+    >>> from memjax import memories
+    >>> memory = functional(memories.create("rehearsal", slots=4, width=8, segment=3, layers=1, heads=2))
+    >>> stream = jnp.ones((5, 3, 8))  # 5 segments of 3 items
+    >>> params = memory.init(jax.random.key(0), stream)
+    >>> state, _ = jax.jit(memory.memorize)(params, stream)
+    >>> memory.slots(params, state).values.shape
+    (4, 8)
+    """
+
+    def call(method: Callable) -> Callable:
+        return lambda params, *args, **kwargs: memory.apply(params, *args, method=method, **kwargs)
+
+    def init(key, items, mask=None):
+        return memory.init(key, items, mask, method=memorize)
+
+    cls = type(memory)
+    return FunctionalMemory(
+        init, call(cls.initial_state), call(cls.encode), call(cls.write), call(cls.slots), call(memorize)
+    )

@@ -1,0 +1,42 @@
+"""The memories, behind one contract; `create` makes any of them by name."""
+
+import dataclasses
+
+from memjax.errors import MemjaxError, unknown
+from memjax.memories.continual import ContinualMemory
+from memjax.memories.contract import Memory, Slots, memorize
+from memjax.memories.rehearsal import RehearsalMemory
+
+registry: dict[str, type[Memory]] = {
+    "continual": ContinualMemory,
+    "rehearsal": RehearsalMemory,
+}
+
+__all__ = ["ContinualMemory", "Memory", "RehearsalMemory", "Slots", "create", "memorize", "registry"]
+
+
+def create(name: str, *, slots: int, **sizes) -> Memory:
+    """Makes a memory by its name in the registry, with K = `slots` and the sizes that it takes.
+
+    Raises `MemjaxError`, in one line, for an unknown name or size, and for sizes that the memory cannot have.
+
+    >>> create("rehearsal", slots=20, width=128, segment=10).num_slots
+    20
+    >>> create("rehersal", slots=20, width=128, segment=10)
+    Traceback (most recent call last):
+        ...
+    memjax.errors.MemjaxError: unknown memory 'rehersal'; did you mean 'rehearsal'?
+    """
+    if name not in registry:
+        raise unknown("memory", name, registry)
+    cls = registry[name]
+    fields = {f.name: f for f in dataclasses.fields(cls) if f.name not in ("parent", "name", "num_slots")}
+    for size in sizes:
+        if size not in fields:
+            raise unknown(f"size of the {name} memory", size, [*fields, "slots"])
+    missing = [n for n, f in fields.items() if f.default is dataclasses.MISSING and n not in sizes]
+    if missing:
+        raise MemjaxError(f"the {name} memory needs {', '.join(missing)}")
+    memory = cls(num_slots=slots, **sizes)
+    memory.validate()
+    return memory

@@ -1,0 +1,25 @@
+"""Continual Memory (Zhang et al. 2021): the predecessor of Rehearsal Memory, with a multi-head gated update."""
+
+from memjax import ops
+from memjax.errors import require
+from memjax.memories.rehearsal import RehearsalMemory
+from memjax.memories.weights import multi_head_gru_params
+
+
+class ContinualMemory(RehearsalMemory):
+    """Continual Memory, Eq. 1 to 3: as `RehearsalMemory`, but Z small GRUs between projections update each slot.
+
+    `m_kz = W_z^M m_k`, `l_kz = W_z^L l_k`, `m_kz <- GRU_z(m_kz, l_kz)`, `m_k <- W^o concat_z(m_kz)`. The paper's
+    "single head" is `update_heads=1`, with the projections.
+    """
+
+    update_heads: int = 4
+
+    def validate(self) -> None:
+        super().validate()
+        require(self.update_heads >= 1, f"update_heads must be at least 1, not {self.update_heads}")
+        message = f"width {self.width} must be a multiple of update_heads {self.update_heads}"
+        require(self.width % self.update_heads == 0, message)
+
+    def update_params(self) -> ops.MultiHeadGRUParams:
+        return multi_head_gru_params(self, "update", self.width, self.update_heads)

@@ -1,0 +1,91 @@
+"""What a memory is: encode, write, slots; and `memorize`, which is the same for all of them."""
+
+from typing import NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from memjax.typing import Any, Array, Bool, Float, Key, State
+
+
+class Slots(NamedTuple):
+    """What any reader or rehearser sees of a memory: K vectors, and which of them hold something."""
+
+    values: Float[Array, "*B K d"]
+    mask: Bool[Array, "*B K"]
+
+
+class Memory(nn.Module):
+    """Reads a stream once into a state of fixed size. One example; `jax.vmap` is the caller's.
+
+    The state is an explicit pytree, never a Flax collection: it may be kept, shipped, written on, and asked many
+    times. A new memory subclasses this, overrides `initial_state`, `write`, `slots` (and `encode` where segments are
+    read by a network of their own), says in `validate` which sizes it cannot have, and is entered in the registry.
+    """
+
+    def validate(self) -> None:
+        """Raises `MemjaxError` for sizes that this memory cannot have."""
+
+    def initial_state(self) -> State:
+        """The state of a memory that has read nothing: learned or constant."""
+        raise NotImplementedError(f"{type(self).__name__} has no initial_state")
+
+    def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Any:
+        """Everything that can be computed of each segment on its own: a pytree with leading axes [T, N]."""
+        del mask
+        return items
+
+    def write(
+        self, state: State, features: Any, mask: Bool[Array, "N"], *, key: Key | None = None
+    ) -> tuple[State, Float[Array, ""]]:
+        """Writes one encoded segment: `(state, aux_loss)`. Padding writes nothing; a key is for sampling."""
+        raise NotImplementedError(f"{type(self).__name__} has no write")
+
+    def write_stream(
+        self, state: State, features: Any, mask: Bool[Array, "T N"], *, key: Key | None = None
+    ) -> tuple[State, Float[Array, ""]]:
+        """Writes all segments in order; a scan of `write`, for a memory with a closed form to override."""
+
+        def step(memory, state, inputs):
+            features, mask, key = inputs
+            return memory.write(state, features, mask, key=key)
+
+        keys = None if key is None else jax.random.split(key, mask.shape[0])
+        scan = nn.scan(step, variable_broadcast="params", split_rngs={"params": False})
+        state, aux_losses = scan(self, state, (features, mask, keys))
+        return state, aux_losses.sum()
+
+    def slots(self, state: State) -> Slots:
+        """The state as K vectors."""
+        raise NotImplementedError(f"{type(self).__name__} has no slots")
+
+
+def memorize(
+    memory: Memory,
+    items: Float[Array, "T N d"],
+    mask: Bool[Array, "T N"] | None = None,
+    *,
+    state: State | None = None,
+    key: Key | None = None,
+) -> tuple[State, Float[Array, ""]]:
+    """Encodes all segments at once, then writes them in order: `(state, aux_loss)`.
+
+    Going on from a `state` gives what one call on the whole stream would have given, at any segment border. Inside a
+    Flax module call it on a bound memory; outside, as `memory.apply(params, items, method=memorize)`.
+
+    >>> import jax, jax.numpy as jnp
+    >>> from memjax import memories
+    >>> memory = memories.create("rehearsal", slots=4, width=8, segment=3, layers=1, heads=2)
+    >>> stream = jnp.ones((5, 3, 8))
+    >>> params = memory.init(jax.random.key(0), stream, method=memorize)
+    >>> state, _ = memory.apply(params, stream[:2], method=memorize)
+    >>> state, _ = memory.apply(params, stream[2:], state=state, method=memorize)
+    >>> memory.apply(params, state, method="slots").values.shape
+    (4, 8)
+    """
+    if mask is None:
+        mask = jnp.ones(items.shape[:2], bool)
+    if state is None:
+        state = memory.initial_state()
+    return memory.write_stream(state, memory.encode(items, mask), mask, key=key)

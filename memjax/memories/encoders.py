@@ -1,0 +1,99 @@
+"""Networks over a few items at a time: Transformer blocks and a bidirectional GRU, and the segment encoders of them."""
+
+import flax.linen as nn
+import jax.numpy as jnp
+
+from memjax import ops
+from memjax.errors import require
+from memjax.memories.weights import gru_params
+from memjax.typing import Any, Array, Bool, Float
+
+EPSILON = 1e-6
+
+
+class Attention(nn.Module):
+    """Multi-head attention of x over a context; the mask says which of the context is real."""
+
+    heads: int
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(
+        self, x: Float[Array, "*axes N d"], context: Float[Array, "*context K d"], mask: Bool[Array, "*context K"]
+    ) -> Float[Array, "*axes N d"]:
+        attention = nn.MultiHeadDotProductAttention(self.heads, dtype=self.dtype, force_fp32_for_softmax=True)
+        return attention(x, context, mask=mask[..., None, None, :])
+
+
+class FeedForward(nn.Module):
+    """`W_2 relu(W_1 x)`, four times as wide inside (Vaswani et al. 2017, Eq. 2)."""
+
+    width: int
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "*axes d"]) -> Float[Array, "*axes d"]:
+        hidden = nn.relu(nn.Dense(4 * self.width, dtype=self.dtype)(x))
+        return nn.Dense(self.width, dtype=self.dtype)(hidden)
+
+
+class TransformerEncoder(nn.Module):
+    """Pre-norm Transformer encoder with learned positions inside a segment; every segment on its own.
+
+    Source: Rehearsal Memory, 3.2. Pre-norm is our choice (the paper does not say): it trains without warm-up.
+    """
+
+    width: int
+    segment: int
+    layers: int
+    heads: int
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Float[Array, "T N d"]:
+        length = items.shape[-2]
+        require(length <= self.segment, f"got segments of {length} items; this memory was made for {self.segment}")
+        positions = self.param("positions", nn.initializers.normal(0.02), (self.segment, self.width))
+        x = jnp.where(mask[..., None], items, 0).astype(self.dtype) + positions[:length].astype(self.dtype)
+        for _ in range(self.layers):
+            y = nn.LayerNorm(EPSILON, dtype=self.dtype)(x)
+            x = x + Attention(self.heads, self.dtype)(y, y, mask)
+            x = x + FeedForward(self.width, self.dtype)(nn.LayerNorm(EPSILON, dtype=self.dtype)(x))
+        return nn.LayerNorm(EPSILON, dtype=self.dtype)(x)
+
+
+class BidirectionalGRU(nn.Module):
+    """A GRU from the left and one from the right, each half as wide: `(final states, all states)`, side by side."""
+
+    width: int
+    inputs: int
+    dtype: Any = jnp.float32
+
+    def setup(self):
+        self.rightward = gru_params(self, "rightward", self.inputs, self.width // 2)
+        self.leftward = gru_params(self, "leftward", self.inputs, self.width // 2)
+
+    def __call__(
+        self, items: Float[Array, "N d"], mask: Bool[Array, "N"]
+    ) -> tuple[Float[Array, "d2"], Float[Array, "N d2"]]:
+        items = items.astype(self.dtype)
+        start = jnp.zeros_like(items, shape=(self.width // 2,), dtype=jnp.float32)
+        right_last, right = ops.gru_scan(self.rightward, start, items, mask)
+        left_last, left = ops.gru_scan(self.leftward, start, items, mask, reverse=True)
+        return jnp.concatenate([right_last, left_last]), jnp.concatenate([right, left], axis=-1)
+
+
+class GRUEncoder(nn.Module):
+    """Segment encoder by a bidirectional GRU: the ablation "GRU encoder" of Rehearsal Memory, Table 6."""
+
+    width: int
+    dtype: Any = jnp.float32
+
+    def setup(self):
+        self.gru = BidirectionalGRU(self.width, self.width, self.dtype)
+
+    def __call__(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Float[Array, "T N d"]:
+        _, states = nn.vmap(BidirectionalGRU.__call__, variable_axes={"params": None}, split_rngs={"params": False})(
+            self.gru, items, mask
+        )
+        return states.astype(self.dtype)

@@ -1,0 +1,99 @@
+"""Rehearsal Memory (Zhang et al. 2021): slots written by item-to-slot attention and one GRU shared by all slots."""
+
+from typing import NamedTuple
+
+import flax.linen as nn
+import jax.numpy as jnp
+
+from memjax import ops
+from memjax.errors import require, unknown
+from memjax.memories.contract import Memory, Slots
+from memjax.memories.encoders import GRUEncoder, TransformerEncoder
+from memjax.memories.weights import additive_params, gru_params
+from memjax.typing import Any, Array, Bool, Float, Key, Normalize
+
+
+class EncodedItems(NamedTuple):
+    """What a write needs of a segment: the items, and their projection in the attention, which sees no memory."""
+
+    items: Float[Array, "*T N d"]
+    projected: Float[Array, "*T N d"]
+
+
+class RehearsalMemory(Memory):
+    """Rehearsal Memory, 3.2: a segment encoder, then per segment `ops.write_segment` (Eq. 1 and 2).
+
+    The state is the K slots `[K, width]`, float32, learned and distinct at the start: attention and GRU are shared, so
+    equal slots would stay equal for ever. Items must be `width` wide. What rehearses the memory while it trains is
+    not part of it: see `memjax.models.rehearser`.
+
+    >>> import jax, jax.numpy as jnp
+    >>> from memjax.memories import RehearsalMemory, memorize
+    >>> memory = RehearsalMemory(num_slots=4, width=8, segment=3, layers=1, heads=2)
+    >>> params = memory.init(jax.random.key(0), jnp.ones((5, 3, 8)), method=memorize)
+    >>> slots, _ = memory.apply(params, jnp.ones((5, 3, 8)), method=memorize)
+    >>> slots.shape
+    (4, 8)
+    """
+
+    num_slots: int
+    width: int
+    segment: int
+    layers: int = 3
+    heads: int = 4
+    encoder: str = "transformer"
+    normalize: Normalize = "slots"
+    dtype: Any = jnp.float32
+
+    def validate(self) -> None:
+        for name in ("num_slots", "width", "segment", "heads"):
+            require(
+                getattr(self, name) >= 1, f"{name.removeprefix('num_')} must be at least 1, not {getattr(self, name)}"
+            )
+        require(self.layers >= 0, f"layers must be at least 0, not {self.layers}")
+        require(self.width % self.heads == 0, f"width {self.width} must be a multiple of heads {self.heads}")
+        if self.encoder not in ("transformer", "gru"):
+            raise unknown("encoder", self.encoder, ("transformer", "gru"))
+        require(self.encoder != "gru" or self.width % 2 == 0, f"width {self.width} must be even for the gru encoder")
+        if self.normalize not in ("slots", "items"):
+            raise unknown("normalize", self.normalize, ("slots", "items"))
+
+    def setup(self):
+        self.validate()
+        if self.encoder == "gru":
+            self.encode_segments = GRUEncoder(self.width, self.dtype)
+        else:
+            self.encode_segments = TransformerEncoder(self.width, self.segment, self.layers, self.heads, self.dtype)
+        self.start = self.param("slots", nn.initializers.normal(1.0), (self.num_slots, self.width))
+        attention = additive_params(self, "attention", self.width, self.width, self.width)
+        self.params_of_write = ops.SlotWriteParams(attention, self.update_params())
+
+    def update_params(self) -> ops.GRUParams | ops.MultiHeadGRUParams:
+        """The weights of the gated update; Continual Memory has others."""
+        return gru_params(self, "update", self.width, self.width)
+
+    def initial_state(self) -> Float[Array, "K d"]:
+        return self.start
+
+    def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> EncodedItems:
+        width = items.shape[-1]
+        require(width == self.width, f"items are {width} wide, this memory {self.width}; project the items first")
+        encoded = self.encode_segments(items, mask)
+        return EncodedItems(encoded, ops.project_items(self.params_of_write.attention, encoded))
+
+    def write(
+        self, state: Float[Array, "K d"], features: EncodedItems, mask: Bool[Array, "N"], *, key: Key | None = None
+    ) -> tuple[Float[Array, "K d"], Float[Array, ""]]:
+        del key
+        slots = ops.write_segment(
+            self.params_of_write,
+            state,
+            features.items,
+            mask,
+            normalize=self.normalize,
+            projected_items=features.projected,
+        )
+        return slots, jnp.zeros((), jnp.float32)
+
+    def slots(self, state: Float[Array, "K d"]) -> Slots:
+        return Slots(state, jnp.ones(self.num_slots, bool))

@@ -1,0 +1,66 @@
+"""What a task is: its shape, and examples made from (split, index). NumPy only; a task knows nothing of models."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+
+from memjax.errors import require
+
+Split = Literal["train", "valid", "test"]
+Batch = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class TaskShape:
+    """Everything that a model must know of a task before it sees an example.
+
+    items: ids of the stream's items are in [0, items). segments, segment: T and N. queries: ids of the query are in
+    [0, queries); query_words is W for a text query (0 is its padding), None where the query is one id.
+    answer: "classes" (label in [0, classes)), "candidates" (label is the place among A texts of ids) or "click"
+    (label in {0, 1}; classes is 2). tags: for each tag of an example, the names of its values; metrics are split by them.
+    """
+
+    items: int
+    segments: int
+    segment: int
+    queries: int
+    query_words: int | None
+    answer: Literal["classes", "candidates", "click"]
+    classes: int
+    tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+class Task(Protocol):
+    """A task: fixed shapes, and any batch of examples at once.
+
+    An example batch holds `stream [B, T, N]` int32, `mask [B, T, N]` bool, `query [B]` or `[B, W]` int32,
+    `label [B]` int32, `candidates [B, A, W]` int32 where the answer is one of them, and an int32 `[B]` for each tag.
+    The same (split, index) is always the same example, so that a resumed run sees what it would have seen.
+    """
+
+    shape: TaskShape
+
+    def size(self, split: Split) -> int:
+        """How many examples the split has."""
+        ...
+
+    def examples(self, split: Split, indices: np.ndarray) -> Batch:
+        """The examples with these indices, each in [0, size(split))."""
+        ...
+
+
+def check_batch(shape: TaskShape, batch: Batch) -> None:
+    """Raises `MemjaxError` if a batch has ids out of range or a stream with nothing in it."""
+    stream, mask, query = batch["stream"], batch["mask"], batch["query"]
+    require(mask.any(axis=(1, 2)).all(), "a stream is empty: every example needs at least one item")
+    real = stream[mask]
+    require(
+        real.min() >= 0 and real.max() < shape.items,
+        f"the stream has item ids from {real.min()} to {real.max()}; they must be in [0, {shape.items})",
+    )
+    require(
+        query.min() >= 0 and query.max() < shape.queries,
+        f"the query has ids from {query.min()} to {query.max()}; they must be in [0, {shape.queries})",
+    )
