@@ -19,7 +19,7 @@ class TaskShape:
     items: ids of the stream's items are in [0, items). segments, segment: T and N. queries: ids of the query are in
     [0, queries); query_words is W for a text query (0 is its padding), None where the query is one id.
     answer: "classes" (label in [0, classes)), "candidates" (label is the place among A texts of ids) or "click"
-    (label in {0, 1}; classes is 2). tags: for each tag of an example, the names of its values; metrics are split by them.
+    (label in {0, 1}; classes is 2). tags: for each tag of an example, the names of its values, to split metrics by.
     """
 
     items: int

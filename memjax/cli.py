@@ -1,0 +1,186 @@
+"""The command line: train, evaluate, report, prepare. Thin; everything behind it can be imported."""
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from absl import flags, logging
+from ml_collections import config_flags
+from rich.console import Console
+
+import memjax
+from memjax.errors import MemjaxError, require, unknown
+
+USAGE = """\
+memjax train    [--config=configs/FILE.py:VARIANT] [--config.KEY=VALUE ...] [--run=FOLDER] [--data_dir=FOLDER]
+memjax evaluate RUN ...
+memjax report   RUN ... [--out=FOLDER]
+memjax prepare  babi --from=ARCHIVE --data_dir=FOLDER [--extra=FOLDER_NAME=FILE ...]
+
+train     trains what the config describes, then tests it and writes a report into the run folder; the same command
+          again goes on where it was stopped. Without --config: the evidence task's demo.
+evaluate  tests the newest checkpoint of each run again.
+report    a table in the terminal, and a page with plots; several runs side by side.
+prepare   reads bAbI's archive (or a folder of its files) into a form that is quick to load. --extra adds one file
+          that the archive lacks, such as --extra=en-10k=qa3_three-supporting-facts_train.txt.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command; returns the exit status: 0, or 2 after one line about what the user can mend."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    commands: dict[str, Callable[[list[str]], None]] = {
+        "evaluate": _evaluate,
+        "prepare": _prepare,
+        "report": _report,
+        "train": _train,
+    }
+    if not arguments or arguments[0] in ("help", "-h", "--help"):
+        print(USAGE)
+        return 0
+    logging.set_verbosity(logging.ERROR)
+    if not flags.FLAGS.is_parsed():
+        flags.FLAGS.mark_as_parsed()  # grain reads absl's flags, and they are not ours
+    try:
+        if arguments[0] not in commands:
+            raise unknown("command", arguments[0], commands)
+        commands[arguments[0]](arguments[1:])
+    except MemjaxError as error:
+        print(f"memjax: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("memjax: interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _train(arguments: list[str]) -> None:
+    from memjax.config import from_mapping
+    from memjax.training import experiment
+
+    values = flags.FlagValues()
+    flags.DEFINE_string("run", None, "where the run is kept", flag_values=values)
+    flags.DEFINE_string("data_dir", None, "where prepared data lies", flag_values=values)
+    source = next((a.split("=", 1)[1] for a in arguments if a.startswith("--config=")), "configs/evidence.py:demo")
+    located = _locate_config(source)
+    arguments = [f"--config={located}", *(a for a in arguments if not a.startswith("--config="))]
+    config_flags.DEFINE_config_file(
+        "config", None, flag_values=values, sys_argv=["memjax", *arguments], accept_new_attributes=False
+    )
+    rest = _parse(values, arguments)
+    require(not rest, f"train takes no {' '.join(rest)!r}; see memjax --help")
+    settings = values.config
+    if values.data_dir is not None:
+        require(
+            "data_dir" in settings.task, f"--data_dir is not for the {settings.task.name} task, which needs no data"
+        )
+        settings.task.data_dir = values.data_dir
+    config = from_mapping(settings.to_dict())
+
+    console = Console()
+    name = Path(source.partition(":")[0]).stem + "-" + (source.partition(":")[2] or "default")
+    folder = Path(values.run or Path("runs") / name.replace(",", "-").replace("=", ""))
+    prepared = experiment.prepare(config)
+    console.print(f"[bold]{experiment.label(config)}[/bold] on {experiment.task_name(config)}, in {folder}")
+    experiment.train(prepared, folder, console)
+    experiment.evaluate(prepared, folder)
+    _write_report([folder, *_yardsticks(folder, config)], folder, console)
+
+
+def _evaluate(arguments: list[str]) -> None:
+    from memjax.reporting import load_run, print_table
+    from memjax.training import experiment, runs
+
+    folders = _runs(arguments, flags.FlagValues())
+    for folder in folders:
+        experiment.evaluate(experiment.prepare(runs.read_config(folder)), folder)
+    print_table([load_run(folder) for folder in folders], Console())
+
+
+def _report(arguments: list[str]) -> None:
+    values = flags.FlagValues()
+    flags.DEFINE_string("out", None, "where the page and the plots go", flag_values=values)
+    folders = _runs(arguments, values)
+    out = values.out or (folders[0] if len(folders) == 1 else Path("runs") / "report")
+    _write_report(folders, Path(out), Console())
+
+
+def _prepare(arguments: list[str]) -> None:
+    values = flags.FlagValues()
+    flags.DEFINE_string("from", None, "an archive, or a folder of files", flag_values=values)
+    flags.DEFINE_string("data_dir", "data", "where the prepared data goes", flag_values=values)
+    flags.DEFINE_multi_string("extra", [], "FOLDER_NAME=FILE that the archive lacks", flag_values=values)
+    rest = _parse(values, arguments)
+    require(rest == ["babi"], "say what to prepare: memjax prepare babi --from=ARCHIVE --data_dir=FOLDER")
+    from memjax.tasks.builders import babi
+
+    extra = {}
+    for pair in values.extra:
+        name, equals, file = pair.partition("=")
+        require(equals, f"--extra={pair} must be FOLDER_NAME=FILE")
+        extra[name] = file
+    source = getattr(values, "from")
+    for prepared in babi.prepare(source, values.data_dir, extra=extra):
+        print(prepared)
+
+
+def _write_report(folders: list[Path], out: Path, console: Console) -> None:
+    from memjax.reporting import load_run, print_table, write_report
+
+    loaded = [load_run(folder) for folder in folders]
+    print_table(loaded, console)
+    try:
+        page = write_report(loaded, out)
+    except OSError as error:
+        raise MemjaxError(f"cannot write the report to {out}: {error.strerror}; give another folder") from None
+    console.print(f"report: {page}", soft_wrap=True)
+
+
+def _yardsticks(folder: Path, config) -> list[Path]:
+    """Runs beside this one that read the same task's stream directly: they stand in its table."""
+    from memjax.training import runs
+
+    found = []
+    for path in sorted(folder.resolve().parent.glob("*/evaluation.json")):
+        try:
+            other = runs.read_config(path.parent)
+        except MemjaxError:
+            continue
+        if other.system != "memory" and other.task == config.task and path.parent != folder.resolve():
+            found.append(path.parent)
+    return found
+
+
+def _runs(arguments: list[str], values: flags.FlagValues) -> list[Path]:
+    rest = _parse(values, arguments)
+    require(rest, "name at least one run folder, such as runs/evidence-demo")
+    return [Path(folder) for folder in rest]
+
+
+def _parse(values: flags.FlagValues, arguments: list[str]) -> list[str]:
+    """The arguments that are no flags. Whatever a user can get wrong in a flag becomes one line."""
+    try:
+        return values(["memjax", *arguments])[1:]
+    except MemjaxError:
+        raise
+    except flags.UnrecognizedFlagError as error:
+        if error.flagname.startswith("config."):
+            raise MemjaxError(f"unknown setting {error.flagname}; the config file lists all settings") from None
+        raise MemjaxError(f"{error}; see memjax --help") from None
+    except (flags.Error, AttributeError, KeyError, TypeError, ValueError, ImportError, SyntaxError) as error:
+        message = " ".join(str(error).split())
+        raise MemjaxError(f"cannot read the settings: {message}") from None
+
+
+def _locate_config(source: str) -> str:
+    """The config file as given, or the one of that name that memjax came with."""
+    file, colon, arg = source.partition(":")
+    package = Path(memjax.__file__).parent
+    for candidate in (Path(file), package.parent / file, package / file):
+        if candidate.is_file():
+            return f"{candidate}{colon}{arg}"
+    raise MemjaxError(f"no config file {file}; give --config=FILE.py:VARIANT, such as configs/evidence.py:demo")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""Around a memory: encoders of queries, readers, heads, the rehearser, and systems that read the stream directly."""
+
+import dataclasses
+
+import jax.numpy as jnp
+
+from memjax import memories
+from memjax.config import Config
+from memjax.models.asked import AskedMemory
+from memjax.models.direct import DirectlyReason, HistorySampler, MultiHopReason
+from memjax.tasks.contract import TaskShape
+
+System = AskedMemory | DirectlyReason | MultiHopReason | HistorySampler
+
+__all__ = [
+    "AskedMemory",
+    "DirectlyReason",
+    "HistorySampler",
+    "MultiHopReason",
+    "System",
+    "build",
+    "build_sampler",
+]
+
+
+def build(config: Config, shape: TaskShape) -> System:
+    """The system that a config describes, for a task of this shape. Raises `MemjaxError` for impossible sizes."""
+    dtype = jnp.dtype(config.model.dtype)
+    if config.system != "memory":
+        cls = DirectlyReason if config.system == "directly" else MultiHopReason
+        return cls(shape, config.model.width, config.model.hops, dtype)
+    name = config.memory.name
+    shared = {"width": config.model.width, "segment": shape.segment, "dtype": dtype}
+    if name in memories.registry:
+        fields = {field.name for field in dataclasses.fields(memories.registry[name])}
+        shared = {key: value for key, value in shared.items() if key in fields}
+    memory = memories.create(name, slots=config.memory.slots, **config.memory.sizes, **shared)
+    rehearsal = config.rehearsal
+    return AskedMemory(shape, memory, config.model.width, config.model.hops, rehearsal.layers, rehearsal.heads, dtype)
+
+
+def build_sampler(config: Config, shape: TaskShape) -> HistorySampler:
+    """The history sampler of a config: the model's width, parameters of its own."""
+    return HistorySampler(shape, config.model.width, config.model.hops, jnp.dtype(config.model.dtype))

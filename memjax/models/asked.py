@@ -1,0 +1,56 @@
+"""A memory with what is needed to train and ask it: item embeddings, a reader, a head, and a rehearser."""
+
+import flax.linen as nn
+import jax.numpy as jnp
+
+from memjax.memories import Memory, Slots, memorize
+from memjax.models.fragments import Fragments
+from memjax.models.readers import Head, MultiHopReader, QueryEncoder
+from memjax.models.rehearser import Rehearser, rehearsal_losses
+from memjax.tasks.contract import TaskShape
+from memjax.typing import Any, Array, Bool, Float, Int, Key
+
+
+class AskedMemory(nn.Module):
+    """Any memory on any task. `memorize` sees the stream, `answer` the slots and the query alone.
+
+    `width` is that of items, slots and queries. The rehearser is used in training only; any memory can be rehearsed,
+    since it reaches the memory through the slots.
+    """
+
+    shape: TaskShape
+    memory: Memory
+    width: int
+    hops: int
+    rehearser_layers: int
+    rehearser_heads: int
+    dtype: Any = jnp.float32
+
+    def setup(self):
+        self.embed = nn.Embed(self.shape.items, self.width, dtype=self.dtype)
+        self.query = QueryEncoder(self.shape.queries, self.width, self.dtype)
+        self.reader = MultiHopReader(self.width, self.width, self.hops)
+        self.head = Head(self.shape, self.width, self.dtype)
+        self.rehearser = Rehearser(
+            self.width, self.shape.segment, self.rehearser_layers, self.rehearser_heads, self.dtype
+        )
+
+    def memorize(
+        self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], *, key: Key | None = None
+    ) -> tuple[Slots, Float[Array, ""]]:
+        """Reads the stream once: `(slots, aux_loss)`."""
+        items = self.embed(jnp.where(mask, stream, 0))
+        state, aux_loss = memorize(self.memory, items, mask, key=key)
+        return self.memory.slots(state), aux_loss
+
+    def answer(
+        self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "A W"] | None = None
+    ) -> Float[Array, "C"]:
+        """Logits of the answers; the stream is not an argument."""
+        return self.head(self.reader(slots, self.query(query)), candidates)
+
+    def rehearse(
+        self, slots: Slots, fragments: Fragments, *, negatives: int | None = None, key: Key | None = None
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """(recollection, familiarity) losses of the fragments, from the slots."""
+        return rehearsal_losses(self.rehearser, slots, fragments, self.embed, negatives=negatives, key=key)

@@ -1,0 +1,108 @@
+"""What reads the stream itself: Directly Reason, Multi-Hop Reason, and the history sampler.
+
+They have the two methods of every system here, `memorize` (the stream) and `answer` (the query), but what they
+carry from one to the other may grow with the stream: they are yardsticks and a teacher, not memories.
+"""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from memjax import ops
+from memjax.memories import Slots
+from memjax.memories.weights import additive_params, gru_params
+from memjax.models.readers import Head, MultiHopReader, QueryEncoder
+from memjax.tasks.contract import TaskShape
+from memjax.typing import Any, Array, Bool, Float, Int, Key
+
+
+class Direct(nn.Module):
+    """The parts that all of them have: item embeddings, query encoder, head."""
+
+    shape: TaskShape
+    width: int
+    hops: int
+    dtype: Any = jnp.float32
+
+    def setup(self):
+        self.embed = nn.Embed(self.shape.items, self.width, dtype=self.dtype)
+        self.query = QueryEncoder(self.shape.queries, self.width, self.dtype)
+        self.head = Head(self.shape, self.width, self.dtype)
+
+
+class DirectlyReason(Direct):
+    """A GRU over the stream; its last state with the query into the head (Rehearsal Memory, appendix B)."""
+
+    def setup(self):
+        super().setup()
+        self.gru = gru_params(self, "gru", self.width, self.width)
+
+    def states(self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"]) -> tuple[Array, Array]:
+        """The GRU's last state `[d]` and all of them `[T * N, d]`."""
+        items = self.embed(jnp.where(mask, stream, 0)).reshape(-1, self.width)
+        start = jnp.zeros_like(items, shape=(self.width,), dtype=jnp.float32)
+        return ops.gru_scan(self.gru, start, items, mask.reshape(-1))
+
+    def memorize(
+        self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], *, key: Key | None = None
+    ) -> tuple[Slots, Float[Array, ""]]:
+        del key
+        last, _ = self.states(stream, mask)
+        return Slots(last[None], jnp.ones(1, bool)), jnp.zeros((), jnp.float32)
+
+    def answer(
+        self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "A W"] | None = None
+    ) -> Float[Array, "C"]:
+        feature = jnp.concatenate([slots.values[0].astype(self.dtype), self.query(query)])
+        return self.head(feature, candidates)
+
+
+class MultiHopReason(DirectlyReason):
+    """A GRU over the stream; the multi-hop reader over all of its states."""
+
+    def setup(self):
+        super().setup()
+        self.reader = MultiHopReader(self.width, self.width, self.hops)
+
+    def memorize(
+        self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], *, key: Key | None = None
+    ) -> tuple[Slots, Float[Array, ""]]:
+        del key
+        _, states = self.states(stream, mask)
+        return Slots(states, mask.reshape(-1)), jnp.zeros((), jnp.float32)
+
+    def answer(
+        self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "A W"] | None = None
+    ) -> Float[Array, "C"]:
+        return self.head(self.reader(slots, self.query(query)), candidates)
+
+
+class HistorySampler(Direct):
+    """Answers by attention over whole segments; trained first, its attention then says what is worth rehearsing.
+
+    Rehearsal Memory, 3.3.2 (Eq. 5): `h_c` = mean item embedding of segment c, `b_c = w · tanh(W_1 q + W_2 h_c + b)`,
+    answer from `[softmax(b) · h; q]`.
+    """
+
+    def setup(self):
+        super().setup()
+        self.attention = additive_params(self, "attention", self.width, self.width, self.width)
+
+    def memorize(
+        self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], *, key: Key | None = None
+    ) -> tuple[Slots, Float[Array, ""]]:
+        del key
+        items = jnp.where(mask[..., None], self.embed(jnp.where(mask, stream, 0)), 0)
+        means = items.sum(1) / jnp.maximum(mask.sum(1, keepdims=True), 1).astype(items.dtype)
+        return Slots(means, mask.any(1)), jnp.zeros((), jnp.float32)
+
+    def scores(self, slots: Slots, query: Int[Array, "*W"]) -> Float[Array, "T"]:
+        """How much each segment matters to the query: logits, to be drawn from."""
+        return ops.additive_scores(self.attention, self.query(query)[None], slots.values)[0]
+
+    def answer(
+        self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "A W"] | None = None
+    ) -> Float[Array, "C"]:
+        weights = jax.nn.softmax(jnp.where(slots.mask, self.scores(slots, query), jnp.finfo(jnp.float32).min))
+        evidence = weights.astype(slots.values.dtype) @ slots.values
+        return self.head(jnp.concatenate([evidence, self.query(query)]), candidates)

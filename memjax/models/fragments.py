@@ -1,0 +1,111 @@
+"""What is rehearsed: fragments of a stream, their masked positives and their corrupted negatives. One example.
+
+Source: Rehearsal Memory, 3.3; Continual Memory, 3.3. A fragment is a segment of the stream, as item ids.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from memjax.typing import Array, Bool, Float, Int, Key
+
+
+class Fragments(NamedTuple):
+    """F fragments of N items: `items` are the true ids, `negative` the ids with some of them replaced.
+
+    `real` are items that are no padding, `hidden` the masked ones, the same in both. A fragment counts where `drawn`;
+    its pair counts for familiarity where something could be replaced (`contrast`).
+    """
+
+    items: Int[Array, "F N"]
+    negative: Int[Array, "F N"]
+    real: Bool[Array, "F N"]
+    hidden: Bool[Array, "F N"]
+    drawn: Bool[Array, "F"]
+    contrast: Bool[Array, "F"]
+
+
+def choose(key: Key, among: Bool[Array, "*F N"], ratio: float) -> Bool[Array, "*F N"]:
+    """A random subset of the true entries along the last axis: the share `ratio`, rounded, but at least one.
+
+    >>> import jax, jax.numpy as jnp
+    >>> choose(jax.random.key(0), jnp.array([True] * 8 + [False] * 2), 0.5).sum().item()
+    4
+    """
+    ticket = jnp.where(among, jax.random.uniform(key, among.shape), 2.0)
+    # Rank by pairwise comparison: N is small, and a sort does not shard.
+    rank = (ticket[..., None, :] < ticket[..., :, None]).sum(-1)
+    available = among.sum(-1, keepdims=True)
+    count = jnp.clip(jnp.floor(ratio * available + 0.5), jnp.minimum(1, available), available)
+    return among & (rank < count)
+
+
+def replacements(
+    key: Key, items: Int[Array, "F N"], other: Int[Array, "T N"], other_mask: Bool[Array, "T N"]
+) -> tuple[Int[Array, "F N"], Bool[Array, "F N"]]:
+    """For each item, one of another stream, uniform over its items that differ: `(ids, whether there was one)`."""
+    pool, pool_mask = other.reshape(-1), other_mask.reshape(-1)
+    allowed = pool_mask & (pool != items[..., None])
+    ordinal = jnp.cumsum(allowed, axis=-1)
+    total = ordinal[..., -1]
+    wanted = 1 + jnp.floor(jax.random.uniform(key, items.shape) * total)
+    place = jnp.argmax(ordinal >= wanted[..., None], axis=-1)
+    return jnp.where(total > 0, pool[place], items), total > 0
+
+
+def draw_fragments(
+    key: Key, scores: Float[Array, "T"], mask: Bool[Array, "T N"], count: int, *, deterministic: bool = False
+) -> tuple[Int[Array, "F"], Bool[Array, "F"]]:
+    """Draws `count` (even) segments, half from each half of the stream: `(their indices, which of them are real)`.
+
+    Without replacement, with probability following `softmax(scores)` (Gumbel top-k); `deterministic=True` takes the
+    highest scores. The first half is `floor(real segments / 2)` segments long. Padding is never drawn: where a half
+    has fewer segments than wanted, the rest is marked as not real.
+    """
+    real = mask.any(-1)
+    segments = scores.shape[0]
+    number = jnp.cumsum(real)
+    early = real & (number <= real.sum() // 2)
+    noise = 0.0 if deterministic else jax.random.gumbel(key, scores.shape)
+    noisy = scores + noise
+    chosen, drawn = [], []
+    for half in (early, real & ~early):
+        k = min(count // 2, segments)
+        _, indices = jax.lax.top_k(jnp.where(half, noisy, -jnp.inf), k)
+        chosen.append(jnp.pad(indices, (0, count // 2 - k)))
+        drawn.append(jnp.arange(count // 2) < half.sum())
+    return jnp.concatenate(chosen), jnp.concatenate(drawn)
+
+
+def draw_anywhere(key: Key, mask: Bool[Array, "T N"], count: int) -> tuple[Int[Array, "F"], Bool[Array, "F"]]:
+    """Draws `count` segments uniformly over the whole stream, as Continual Memory does; padding is never drawn."""
+    real = mask.any(-1)
+    k = min(count, real.shape[0])
+    _, indices = jax.lax.top_k(jnp.where(real, jax.random.uniform(key, real.shape), -jnp.inf), k)
+    return jnp.pad(indices, (0, count - k)), jnp.arange(count) < real.sum()
+
+
+def build_fragments(
+    key: Key,
+    stream: Int[Array, "T N"],
+    mask: Bool[Array, "T N"],
+    other: Int[Array, "T N"],
+    other_mask: Bool[Array, "T N"],
+    chosen: Int[Array, "F"],
+    drawn: Bool[Array, "F"],
+    *,
+    mask_ratio: float,
+) -> Fragments:
+    """The positives and negatives of the chosen segments.
+
+    Positive: the share `mask_ratio` of the real items is hidden. Negative: the same hidden places, and half of the
+    visible items replaced by items of another stream, never by what was there.
+    """
+    hide_key, choose_key, replace_key = jax.random.split(key, 3)
+    items, real = stream[chosen], mask[chosen]
+    hidden = choose(hide_key, real, mask_ratio)
+    replaced = choose(choose_key, real & ~hidden, 0.5)
+    substitutes, possible = replacements(replace_key, items, other, other_mask)
+    negative = jnp.where(replaced, substitutes, items)
+    return Fragments(items, negative, real, hidden, drawn, drawn & (replaced & possible).any(-1))

@@ -1,0 +1,103 @@
+"""Asking: query encoders, the multi-hop reader over slots, and heads for classes, candidates and clicks."""
+
+import flax.linen as nn
+import jax.numpy as jnp
+
+from memjax import ops
+from memjax.memories import Slots
+from memjax.memories.encoders import BidirectionalGRU
+from memjax.memories.weights import additive_params
+from memjax.tasks.contract import TaskShape
+from memjax.typing import Any, Array, Float, Int
+
+
+class QueryEncoder(nn.Module):
+    """A query as a vector: an embedding for an id, a bidirectional GRU's final states for a text (0 is its padding)."""
+
+    vocabulary: int
+    width: int
+    dtype: Any = jnp.float32
+
+    def setup(self):
+        self.embed = nn.Embed(self.vocabulary, self.width, dtype=self.dtype)
+        self.text = BidirectionalGRU(self.width, self.width, self.dtype)
+
+    def __call__(self, query: Int[Array, "*W"]) -> Float[Array, "d"]:
+        embedded = self.embed(query)
+        if query.ndim == 0:
+            return embedded
+        return self.text(embedded, query != 0)[0].astype(self.dtype)
+
+
+class MultiHopReader(nn.Module):
+    """Rehearsal Memory, appendix A: `ops.multi_hop_read` with its own weights."""
+
+    width: int
+    slot_width: int
+    hops: int
+
+    def setup(self):
+        hops = tuple(
+            ops.HopParams(additive_params(self, f"hop{hop}", self.width, self.slot_width, self.width))
+            for hop in range(self.hops)
+        )
+        shape = (self.slot_width + self.width, self.width)
+        self.read = ops.ReadParams(hops, self.param("w_query", nn.initializers.lecun_normal(), shape))
+
+    def __call__(self, slots: Slots, query: Float[Array, "d"]) -> Float[Array, "d"]:
+        return ops.multi_hop_read(self.read, slots.values.astype(query.dtype), query, slots.mask)
+
+
+class ClassHead(nn.Module):
+    """Logits over a fixed set of answers."""
+
+    classes: int
+
+    @nn.compact
+    def __call__(self, feature: Float[Array, "d"]) -> Float[Array, "C"]:
+        return nn.Dense(self.classes, dtype=jnp.float32)(feature)
+
+
+class ClickHead(nn.Module):
+    """One logit, as the logits of (no click, click): binary cross-entropy is their cross-entropy."""
+
+    @nn.compact
+    def __call__(self, feature: Float[Array, "d"]) -> Float[Array, "2"]:
+        logit = nn.Dense(1, dtype=jnp.float32)(feature)
+        return jnp.concatenate([jnp.zeros_like(logit), logit])
+
+
+class CandidateHead(nn.Module):
+    """A logit for each candidate text: another bidirectional GRU reads it, and `[candidate; feature]` is scored."""
+
+    vocabulary: int
+    width: int
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, feature: Float[Array, "d"], candidates: Int[Array, "A W"]) -> Float[Array, "A"]:
+        encode = nn.vmap(QueryEncoder, variable_axes={"params": None}, split_rngs={"params": False})
+        encoded = encode(self.vocabulary, self.width, self.dtype)(candidates)
+        feature = jnp.broadcast_to(feature, (encoded.shape[0], feature.shape[-1]))
+        joined = jnp.concatenate([encoded, feature.astype(encoded.dtype)], axis=-1)
+        hidden = nn.relu(nn.Dense(self.width, dtype=self.dtype)(joined))
+        return nn.Dense(1, dtype=jnp.float32)(hidden)[:, 0]
+
+
+class Head(nn.Module):
+    """The head that the task's answers need."""
+
+    shape: TaskShape
+    width: int
+    dtype: Any = jnp.float32
+
+    def setup(self):
+        if self.shape.answer == "classes":
+            self.score = ClassHead(self.shape.classes)
+        elif self.shape.answer == "click":
+            self.score = ClickHead()
+        else:
+            self.score = CandidateHead(self.shape.queries, self.width, self.dtype)
+
+    def __call__(self, feature: Float[Array, "d"], candidates: Int[Array, "A W"] | None = None) -> Float[Array, "C"]:
+        return self.score(feature) if candidates is None else self.score(feature, candidates)

@@ -1,0 +1,118 @@
+"""The rehearser: a Transformer decoder that recalls a fragment from the slots, and judges whether it was there."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from memjax import ops
+from memjax.memories import Slots
+from memjax.memories.encoders import EPSILON, Attention, FeedForward
+from memjax.models.fragments import Fragments
+from memjax.typing import Any, Array, Bool, Float, Int, Key
+
+
+class DecoderBlock(nn.Module):
+    """Self-attention over a fragment, attention over the slots, feed-forward; pre-norm."""
+
+    width: int
+    heads: int
+    dtype: Any
+
+    @nn.compact
+    def __call__(
+        self,
+        x: Float[Array, "F N d"],
+        mask: Bool[Array, "F N"],
+        slots: Float[Array, "K d"],
+        slot_mask: Bool[Array, "K"],
+    ) -> Float[Array, "F N d"]:
+        def norm(x):
+            return nn.LayerNorm(EPSILON, dtype=self.dtype)(x)
+
+        y = norm(x)
+        x = x + Attention(self.heads, self.dtype)(y, y, mask)
+        # All items of all fragments ask the same slots: one long query, so keys and values are computed once.
+        asked = norm(x).reshape(-1, self.width)
+        x = x + Attention(self.heads, self.dtype)(asked, slots, slot_mask).reshape(x.shape)
+        return x + FeedForward(self.width, self.dtype)(norm(x))
+
+
+class Rehearser(nn.Module):
+    """Rehearsal Memory, 3.3.1: recollection (Eq. 3) and familiarity (Eq. 4) of fragments, from the slots alone.
+
+    `width` is that of items and slots. A learned [mask] stands for a hidden item, a learned [cls] in front is judged.
+    """
+
+    width: int
+    segment: int
+    layers: int
+    heads: int
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(
+        self, slots: Slots, items: Float[Array, "F N d"], real: Bool[Array, "F N"], hidden: Bool[Array, "F N"]
+    ) -> tuple[Float[Array, "F N d"], Float[Array, "F"]]:
+        """Returns the features of all items (to be compared with item embeddings) and the familiarity logits."""
+        normal = nn.initializers.normal(self.width**-0.5)  # the scale of the embeddings
+        cls = self.param("cls", normal, (self.width,))
+        blank = self.param("mask", normal, (self.width,))
+        positions = self.param("positions", nn.initializers.normal(0.02), (self.segment + 1, self.width))
+        items = jnp.where(hidden[..., None], blank, items)
+        first = jnp.broadcast_to(cls, (items.shape[0], 1, self.width))
+        x = (jnp.concatenate([first, items], axis=1) + positions[: items.shape[1] + 1]).astype(self.dtype)
+        mask = jnp.pad(real, ((0, 0), (1, 0)), constant_values=True)
+        memory = slots.values.astype(self.dtype)
+        for _ in range(self.layers):
+            x = DecoderBlock(self.width, self.heads, self.dtype)(x, mask, memory, slots.mask)
+        x = nn.LayerNorm(EPSILON, dtype=self.dtype)(x)
+        recalled = nn.Dense(self.width, dtype=self.dtype, name="recall")(x[:, 1:])
+        logits = nn.Dense(1, dtype=jnp.float32, name="judge")(x[:, 0])[:, 0]
+        return recalled, logits
+
+
+def rehearsal_losses(
+    rehearser: Rehearser,
+    slots: Slots,
+    fragments: Fragments,
+    embed: nn.Embed,
+    *,
+    negatives: int | None = None,
+    key: Key | None = None,
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """(recollection, familiarity) of one stream's fragments.
+
+    `negatives`: how many sampled items a hidden item is told from; None: the whole vocabulary.
+    """
+    count = fragments.items.shape[0]
+    both = jnp.concatenate([fragments.items, fragments.negative])
+    recalled, logits = rehearser(
+        slots, embed(both), jnp.tile(fragments.real, (2, 1)), jnp.tile(fragments.hidden, (2, 1))
+    )
+    familiarity = ops.familiarity_loss(logits[:count], logits[count:], fragments.contrast)
+    predicted = recalled[:count]
+    if negatives is None:
+        targets, valid, candidates = fragments.items, None, embed.embedding
+    else:
+        targets, valid, ids = sampled_candidates(key, fragments.items, negatives, embed.num_embeddings)
+        candidates = embed(ids)
+    per_fragment = jax.vmap(lambda p, t, h, v: ops.recollection_loss(p, candidates, t, h, valid=v))
+    losses_F = per_fragment(predicted, targets, fragments.hidden, valid)
+    drawn = fragments.drawn & fragments.hidden.any(-1)
+    recollection = jnp.where(drawn, losses_F, 0).sum() / jnp.maximum(drawn.sum(), 1)
+    return recollection, familiarity
+
+
+def sampled_candidates(
+    key: Key, items: Int[Array, "F N"], negatives: int, vocabulary: int
+) -> tuple[Int[Array, "F N"], Bool[Array, "F N FN_J"], Int[Array, "FN_J"]]:
+    """Candidates for recollection: the true items and J drawn ones, `(targets, valid, ids)`.
+
+    For each item its own place and the drawn ones count, but for a drawn one equal to it.
+    """
+    flat = items.reshape(-1)
+    drawn = jax.random.randint(key, (negatives,), 0, vocabulary)
+    ids = jnp.concatenate([flat, drawn])
+    targets = jnp.arange(flat.size).reshape(items.shape)
+    sampled = jnp.arange(ids.size) >= flat.size
+    return targets, sampled & (ids != items[..., None]), ids

@@ -1,0 +1,218 @@
+"""bAbI: a sentence is a segment, the question a query of words, the answer a class. One task, or all jointly."""
+
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from memjax.errors import MemjaxError, require
+from memjax.tasks.contract import Batch, Split, TaskShape
+
+if TYPE_CHECKING:
+    from memjax.tasks.builders.babi import Records
+    from memjax.tasks.builders.babi_format import Story
+
+PAD, UNKNOWN = 0, 1
+UNSEEN = -1
+_SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+_PLACES = ("early", "later")
+
+
+@dataclass(frozen=True)
+class BabiSpec:
+    """folder: of the archive, like "en-10k". task: 1 to 20, 0 for all jointly. words: N, the most in a sentence."""
+
+    folder: str
+    task: int
+    words: int
+    data_dir: str
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a sentence of any language, in lower case, without punctuation.
+
+    >>> words_of("Where did Zoë go, before the bathroom?")
+    ['where', 'did', 'zoë', 'go', 'before', 'the', 'bathroom']
+    """
+    text = unicodedata.normalize("NFC", text).lower()
+    # Letters, marks and numbers. Marks are why this is not a regular expression's \w: it would cut Hindi at its vowels.
+    return "".join(char if unicodedata.category(char)[0] in "LMN" else " " for char in text).split()
+
+
+class _Examples(NamedTuple):
+    """A split: the sentences of all its stories end to end, and for each question where its stream begins and ends."""
+
+    lines: np.ndarray  # rows of the table of sentences
+    start: np.ndarray
+    length: np.ndarray
+    query: np.ndarray  # rows of the table of questions
+    label: np.ndarray
+    tag: np.ndarray
+
+
+class Babi:
+    """The bAbI task: stream `[B, T, N]` of the sentences before a question, query `[B, W]`, label `[B]` an answer.
+
+    An answer is a class as it is written, in lower case ("apple,milk" is one). Words and classes are those of the train
+    split. Word id 0 is padding, 1 any word that train does not have. An answer that train does not have gets the label
+    `UNSEEN`, -1: no model can give it, so that it counts as an error. Without a valid split in the folder, the last
+    tenth of the train stories of each task is valid, and not in train.
+
+    Tags: `task` when joint; else `place`: whether the last supporting fact is in the first or the second half of the
+    stream. `vocabulary` and `answers` decode ids; `notes` says what of the folder is missing or partial.
+
+    Raises `MemjaxError` if the data is not prepared, the task is not in it, or a sentence is longer than `words`.
+
+        Babi(BabiSpec(folder="en", task=1, words=6, data_dir="data")).examples("train", np.arange(64))
+    """
+
+    shape: TaskShape
+    vocabulary: tuple[str, ...]
+    answers: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def __init__(self, spec: BabiSpec):
+        # Here, so that the tasks that need no file do not need TFDS either.
+        from memjax.tasks.builders.babi import open_folder
+
+        require(spec.words >= 1, f"words must be at least 1, not {spec.words}")
+        records = open_folder(spec.data_dir, spec.folder)
+        self.notes, tasks = _choose(records, spec)
+        stories = _read(records, tasks)
+        train = [story for _, story in stories["train"]]
+        words = {word for text in _texts(train) for word in words_of(text)}
+        self.vocabulary = ("<pad>", "<unknown>", *sorted(words))
+        self.answers = tuple(sorted({question.answer.lower() for story in train for question in story.questions}))
+
+        word_ids = {word: place for place, word in enumerate(self.vocabulary)}
+        everything = [story for split in _SPLITS for _, story in stories[split]]
+        self._sentences, sentence_rows = _table((text for story in everything for text in story.sentences), word_ids)
+        questions = (question.text for story in everything for question in story.questions)
+        self._questions, question_rows = _table(questions, word_ids)
+        longest = self._sentences.shape[1]
+        require(longest <= spec.words, f"a sentence has {longest} words, words is {spec.words}; set it to {longest}")
+        self._sentences = np.pad(self._sentences, ((0, 0), (0, spec.words - longest)))
+
+        label_ids = {answer: place for place, answer in enumerate(self.answers)}
+        tag, names, tag_of = _tags(spec, tasks, everything)
+        self._tag = tag
+        segments = max(question.after for story in everything for question in story.questions)
+        self._splits = {
+            split: _arrays(stories[split], sentence_rows, question_rows, label_ids, tag_of, segments)
+            for split in _SPLITS
+        }
+        self.shape = TaskShape(
+            items=len(self.vocabulary),
+            segments=segments,
+            segment=spec.words,
+            queries=len(self.vocabulary),
+            query_words=self._questions.shape[1],
+            answer="classes",
+            classes=len(self.answers),
+            tags={tag: names} if tag else {},
+        )
+
+    def size(self, split: Split) -> int:
+        """How many questions the split has."""
+        return len(self._splits[split].start)
+
+    def examples(self, split: Split, indices: np.ndarray) -> Batch:
+        """The questions with these indices, each in [0, size(split)). Raises `MemjaxError` for any other index."""
+        part, indices = self._splits[split], np.asarray(indices)
+        size = self.size(split)
+        inside = (indices >= 0) & (indices < size)
+        require(inside.all(), f"bAbI's {split} split has {size} questions; an index is outside of [0, {size})")
+        place = np.arange(self.shape.segments)
+        lines = part.lines[part.start[indices, None] + place]
+        lines *= place < part.length[indices, None]  # row 0 of the table is a sentence of padding
+        stream = self._sentences.take(lines, axis=0)
+        batch = {
+            "stream": stream,
+            "mask": stream != PAD,
+            "query": self._questions[part.query[indices]],
+            "label": part.label[indices],
+        }
+        return {**batch, self._tag: part.tag[indices]} if self._tag else batch
+
+
+def _choose(records: "Records", spec: BabiSpec) -> tuple[tuple[str, ...], list[int]]:
+    """What a reader of the figures must know, and the tasks to use: those that can be trained and tested."""
+    known = sorted({task for tasks in records.splits.values() for task in tasks})
+    lacking = {
+        task: [split for split in ("train", "test") if task not in records.splits.get(split, {})] for task in known
+    }
+    if spec.task == 0:
+        tasks = [task for task in known if not lacking[task]]
+        require(tasks, f"no task of bAbI folder {spec.folder!r} has both a train and a test file")
+    else:
+        listed = ", ".join(map(str, known))
+        require(spec.task in known, f"bAbI folder {spec.folder!r} has no task {spec.task}; it has 0 (joint), {listed}")
+        if lacking[spec.task]:
+            missing = " and no ".join(lacking[spec.task])
+            raise MemjaxError(
+                f"task {spec.task} of bAbI folder {spec.folder!r} has no {missing} file in the prepared data; "
+                f"prepare {spec.folder} again with an extra file for it, or take another folder"
+            )
+        tasks = [spec.task]
+    left_out = [f"task {task} is left out: no {' and no '.join(lacking[task])} file" for task in known if lacking[task]]
+    extras = [f"task {task} {split} is from {file}" for (task, split), file in records.extras.items() if task in tasks]
+    return (*extras, *(left_out if spec.task == 0 else ())), tasks
+
+
+def _read(records: "Records", tasks: Sequence[int]) -> dict[Split, list[tuple[int, "Story"]]]:
+    """The (task, story) pairs of each split, with valid held out of train where the folder has none."""
+    result: dict[Split, list[tuple[int, Story]]] = {split: [] for split in _SPLITS}
+    for task in tasks:
+        parts: dict[Split, list[Story]] = {
+            "train": records.stories("train", task),
+            "test": records.stories("test", task),
+        }
+        if task in records.splits.get("valid", {}):
+            parts["valid"] = records.stories("valid", task)
+        else:
+            stories = parts["train"]
+            require(len(stories) > 1, f"task {task} has one train story: none to hold out; add a valid file")
+            held = max(1, len(stories) // 10)
+            parts["train"], parts["valid"] = stories[:-held], stories[-held:]
+        for split, stories in parts.items():
+            result[split].extend((task, story) for story in stories)
+    return result
+
+
+def _texts(stories: Iterable["Story"]) -> set[str]:
+    return {text for story in stories for text in (*story.sentences, *(question.text for question in story.questions))}
+
+
+def _table(texts: Iterable[str], word_ids: dict[str, int]) -> tuple[np.ndarray, dict[str, int]]:
+    """Each distinct text once, as a row of word ids, and the row of each text. Row 0 is padding."""
+    rows = {text: row for row, text in enumerate(dict.fromkeys(texts), 1)}
+    ids = [[word_ids.get(word, UNKNOWN) for word in words_of(text)] for text in rows]
+    table = np.full((len(rows) + 1, max(map(len, ids))), PAD, np.int32)
+    for row, line in enumerate(ids, 1):
+        table[row, : len(line)] = line
+    return table, rows
+
+
+def _tags(spec: BabiSpec, tasks: list[int], stories: list["Story"]) -> tuple[str, tuple[str, ...], Callable | None]:
+    """The name of the tag ("" for none), the names of its values, and the value of (task, question)."""
+    if spec.task == 0:
+        return "task", tuple(map(str, tasks)), lambda task, question: tasks.index(task)
+    if all(question.supporting for story in stories for question in story.questions):
+        return "place", _PLACES, lambda task, question: int(2 * max(question.supporting) >= question.after)
+    return "", (), lambda task, question: 0
+
+
+def _arrays(stories, sentence_rows, question_rows, label_ids, tag_of, segments) -> _Examples:
+    lines: list[int] = []
+    rows: list[tuple[int, int, int, int, int]] = []
+    for task, story in stories:
+        for question in story.questions:
+            label = label_ids.get(question.answer.lower(), UNSEEN)
+            row = question_rows[question.text]
+            rows.append((len(lines), question.after, row, label, tag_of(task, question)))
+        lines.extend(sentence_rows[text] for text in story.sentences)
+    # T rows more, so that the stream of the last story can be cut like any other.
+    lines.extend([0] * segments)
+    return _Examples(np.array(lines, np.int32), *np.array(rows, np.int32).T.copy())

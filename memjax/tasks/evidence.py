@@ -1,0 +1,187 @@
+"""The evidence task of Continual and Rehearsal Memory: which answer does this query's evidence in the stream stand for?
+
+Source: Rehearsal Memory, appendix B. Facts and queries fall into groups; each (query, answer) has its evidence, a
+sequence of facts of the query's group. A stream of random facts holds the evidence of one answer.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from memjax.errors import MemjaxError, require
+from memjax.tasks.contract import Batch, Split, TaskShape
+from memjax.tasks.random import fold, uniform
+
+MAX_DRAWS = 1000
+
+
+@dataclass(frozen=True)
+class EvidenceSpec:
+    """Sizes of the task; in the paper's letters R_f, R_l, R_q, R_a, R_c, and the groups.
+
+    arrangement: "consecutive" puts the evidence side by side, "discrete" spreads it, in order, over at most 20% of
+    the stream. train, valid and test are examples per (query, answer).
+    """
+
+    facts: int
+    length: int
+    queries: int
+    answers: int
+    evidence: int
+    groups: int
+    segment: int
+    arrangement: str
+    train: int
+    valid: int
+    test: int
+    seed: int
+
+
+class Evidence:
+    """The task's examples, each a function of (spec, split, index): implements `memjax.tasks.Task`.
+
+    An example of index i has the logic chain (query, answer) number `i % (queries * answers)`. Its evidence lies
+    in the early or the later half, equally likely; tag "quarter" says where its middle lies.
+    """
+
+    def __init__(self, spec: EvidenceSpec):
+        _check(spec)
+        self.spec = spec
+        self.shape = TaskShape(
+            items=spec.facts,
+            segments=math.ceil(spec.length / spec.segment),
+            segment=spec.segment,
+            queries=spec.queries,
+            query_words=None,
+            answer="classes",
+            classes=spec.answers,
+            tags={"half": ("early", "later"), "quarter": ("1st", "2nd", "3rd", "4th")},
+        )
+        self.chains = _draw_chains(spec)
+
+    def size(self, split: Split) -> int:
+        return getattr(self.spec, split) * self.spec.queries * self.spec.answers
+
+    def examples(self, split: Split, indices: np.ndarray) -> Batch:
+        spec = self.spec
+        indices = np.asarray(indices, np.int64)
+        require(
+            indices.size and indices.min() >= 0 and indices.max() < self.size(split),
+            f"example indices must be in [0, {self.size(split)}) for the {split} split",
+        )
+        query, answer = np.divmod(indices % (spec.queries * spec.answers), spec.answers)
+        split_key = fold(fold(np.uint64(spec.seed), 1), ("train", "valid", "test").index(split))
+        keys = fold(split_key, indices)
+
+        facts = np.empty((len(indices), spec.length), np.int64)
+        places = np.empty((len(indices), spec.evidence), np.int64)
+        todo = np.arange(len(indices))
+        for draw in range(MAX_DRAWS):
+            facts[todo], places[todo] = self._draw(fold(keys[todo], draw), query[todo], answer[todo])
+            todo = todo[self._ambiguous(facts[todo], query[todo], answer[todo])]
+            if not todo.size:
+                break
+        else:
+            raise MemjaxError(
+                f"no stream of {spec.length} facts holds the evidence of one answer alone; "
+                "use a shorter stream, more facts or longer evidence"
+            )
+
+        middle = places.mean(axis=1)
+        padded = self.shape.segments * spec.segment
+        stream = np.zeros((len(indices), padded), np.int32)
+        stream[:, : spec.length] = facts
+        mask = np.broadcast_to(np.arange(padded) < spec.length, stream.shape)
+        segmented = (len(indices), self.shape.segments, spec.segment)
+        return {
+            "stream": stream.reshape(segmented),
+            "mask": mask.reshape(segmented),
+            "query": query.astype(np.int32),
+            "label": answer.astype(np.int32),
+            "half": (places[:, 0] >= spec.length // 2).astype(np.int32),
+            "quarter": np.minimum(middle * 4 // spec.length, 3).astype(np.int32),
+        }
+
+    def _draw(self, keys: np.ndarray, query: np.ndarray, answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Random streams with the evidence laid over them: facts `[B, L]` and the evidence's places `[B, R_c]`."""
+        spec, rows = self.spec, np.arange(len(keys))[:, None]
+        u = uniform(keys, spec.length + spec.evidence + 2)
+        facts = (u[:, : spec.length] * spec.facts).astype(np.int64)
+        u_half, u_start, u_gaps = u[:, -1], u[:, -2], u[:, spec.length : -2]
+
+        later = u_half >= 0.5
+        begin = np.where(later, spec.length // 2, 0)
+        end = np.where(later, spec.length, spec.length // 2)
+        if spec.arrangement == "consecutive":
+            offsets = np.broadcast_to(np.arange(spec.evidence), (len(keys), spec.evidence))
+        else:
+            # Distinct ordered places inside a window: distinct sorted draws from a smaller range, then spread out.
+            window = max(int(0.2 * spec.length), spec.evidence)
+            draws = np.sort((u_gaps * (window - spec.evidence + 1)).astype(np.int64), axis=1)
+            offsets = draws + np.arange(spec.evidence)
+            offsets = offsets - offsets[:, :1]
+        room = end - begin - offsets[:, -1]
+        places = (begin + (u_start * room).astype(np.int64))[:, None] + offsets
+        facts[rows, places] = self.chains[query, answer]
+        return facts, places
+
+    def _ambiguous(self, facts: np.ndarray, query: np.ndarray, answer: np.ndarray) -> np.ndarray:
+        """Whether the evidence of another answer of the same query occurs too, `[B]`."""
+        others = self.chains[query]
+        if self.spec.arrangement == "consecutive":
+            windows = np.lib.stride_tricks.sliding_window_view(facts, self.spec.evidence, axis=1)
+            occurs = np.ones((*others.shape[:2], windows.shape[1]), bool)
+            for place in range(self.spec.evidence):
+                occurs &= windows[:, None, :, place] == others[:, :, None, place]
+            occurs = occurs.any(axis=-1)
+        else:
+            # In order anywhere in the stream: stricter than within 20% of it, and one pass over the stream.
+            found = np.zeros(others.shape[:2], np.int64)
+            padded = np.concatenate([others, np.full((*others.shape[:2], 1), -1)], axis=-1)
+            for place in range(self.spec.length):
+                wanted = np.take_along_axis(padded, found[..., None], axis=-1)[..., 0]
+                found += wanted == facts[:, place, None]
+            occurs = found == self.spec.evidence
+        occurs[np.arange(len(answer)), answer] = False
+        return occurs.any(axis=1)
+
+
+def _draw_chains(spec: EvidenceSpec) -> np.ndarray:
+    """The evidence of each (query, answer), `[R_q, R_a, R_c]`: facts of the query's group, distinct within a query."""
+    random = np.random.default_rng(spec.seed)
+    per_group = spec.facts // spec.groups
+    chains = np.empty((spec.queries, spec.answers, spec.evidence), np.int64)
+    for query in range(spec.queries):
+        group = query * spec.groups // spec.queries
+        seen: set[tuple[int, ...]] = set()
+        while len(seen) < spec.answers:
+            evidence = tuple(random.permutation(per_group)[: spec.evidence].tolist())
+            if evidence not in seen:
+                chains[query, len(seen)] = group * per_group + np.array(evidence)
+                seen.add(evidence)
+    return chains
+
+
+def _check(spec: EvidenceSpec) -> None:
+    for name in ("facts", "length", "queries", "answers", "evidence", "groups", "segment", "train", "valid", "test"):
+        require(getattr(spec, name) >= 1, f"task.{name} must be at least 1, not {getattr(spec, name)}")
+    require(spec.seed >= 0, f"task.seed must not be negative, it is {spec.seed}")
+    require(
+        spec.arrangement in ("consecutive", "discrete"),
+        f"task.arrangement must be 'consecutive' or 'discrete', not {spec.arrangement!r}",
+    )
+    require(spec.facts % spec.groups == 0, f"task.facts {spec.facts} must be a multiple of task.groups {spec.groups}")
+    require(spec.queries >= spec.groups, f"task.queries {spec.queries} must be at least task.groups {spec.groups}")
+    per_group = spec.facts // spec.groups
+    require(
+        spec.evidence <= per_group,
+        f"task.evidence {spec.evidence} needs as many facts in a group; there are {per_group} (facts / groups)",
+    )
+    possible = math.perm(per_group, spec.evidence)
+    require(spec.answers <= possible, f"task.answers {spec.answers} is more than the {possible} possible evidences")
+    need = spec.evidence if spec.arrangement == "consecutive" else max(int(0.2 * spec.length), spec.evidence)
+    require(
+        need <= spec.length // 2,
+        f"task.length {spec.length} must hold the evidence ({need} places) within one half of the stream",
+    )

@@ -1,0 +1,88 @@
+"""Evaluation: sums and weights over a split, divided once; and what each segment changed in the memory."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from memjax.functional import functional
+from memjax.models import AskedMemory, System
+from memjax.tasks import Split, Task
+from memjax.training.data import evaluation_batches
+from memjax.training.objective import answer_example
+from memjax.training.sharding import place_batch, replicated, split
+from memjax.typing import Any, Params
+
+
+def make_evaluator(model: System, task: Task, mesh: Mesh, batch_size: int) -> Callable:
+    """`evaluate(params, split, limit=None) -> metrics`, compiled once.
+
+    Metrics: accuracy, loss (answer, nats), examples, and under `tags` accuracy and examples for each value of each tag.
+    """
+    tags = task.shape.tags
+
+    def sums(params: Params, batch: dict, weight: jax.Array) -> dict:
+        metrics = jax.vmap(lambda example: answer_example(model, params, example))(batch)
+        stacked = jnp.stack([metrics["accuracy"], metrics["answer_loss"], jnp.ones_like(weight)], axis=1)
+        stacked *= weight[:, None]
+        totals = {"all": stacked.sum(0)}
+        for tag, values in tags.items():
+            totals[tag] = jax.nn.one_hot(batch[tag], len(values)).T @ stacked
+        return totals
+
+    whole, rows = replicated(mesh), split(mesh)
+    sums = jax.jit(sums, in_shardings=(whole, rows, rows), out_shardings=whole)
+
+    def evaluate(params: Params, split: Split, limit: int | None = None) -> dict[str, Any]:
+        totals: dict[str, np.ndarray] = {}
+        for batch, weight in evaluation_batches(task, split, batch_size, limit):
+            part = jax.device_get(sums(params, place_batch(mesh, batch), place_batch(mesh, weight)))
+            totals = {name: totals.get(name, 0) + value.astype(np.float64) for name, value in part.items()}
+        accuracy, loss, examples = totals["all"]
+        by_tag = {
+            tag: {
+                value: {"accuracy": float(row[0] / row[2]), "examples": int(row[2])}
+                for value, row in zip(values, totals[tag])
+                if row[2]
+            }
+            for tag, values in tags.items()
+        }
+        return {"accuracy": float(accuracy / examples), "loss": float(loss / examples), "examples": int(examples)} | {
+            "tags": by_tag
+        }
+
+    return evaluate
+
+
+def slot_changes(model: AskedMemory, params: Params, task: Task, examples: int) -> list[list[float]] | None:
+    """How much each segment changed each slot, `[T][K]`: mean Euclidean distance over some test examples.
+
+    None where the number of slots grows with the stream.
+    """
+    batch, _ = next(evaluation_batches(task, "test", examples, examples))
+    memory = functional(model.memory)
+    own = {"params": params["params"]["memory"]}
+    table = params["params"]["embed"]["embedding"]
+
+    @jax.jit
+    def encode(stream, mask):
+        items = table[jnp.where(mask, stream, 0)].astype(model.dtype)
+        return jax.vmap(memory.encode, (None, 0, 0))(own, items, mask)
+
+    @jax.jit
+    def write(state, features, mask):
+        written = jax.vmap(lambda s, f, m: memory.write(own, s, f, m)[0])(state, features, mask)
+        slots = jax.vmap(lambda s: memory.slots(own, s).values)
+        return written, jnp.linalg.norm(slots(written) - slots(state), axis=-1).mean(0)
+
+    features = encode(batch["stream"], batch["mask"])
+    start = memory.initial_state(own)
+    state = jax.tree.map(lambda x: jnp.broadcast_to(x, (examples, *x.shape)), start)
+    changes = []
+    for segment in range(task.shape.segments):
+        now = jax.tree.map(lambda x: x[:, segment], features)  # noqa: B023, used at once
+        state, change = write(state, now, batch["mask"][:, segment])
+        changes.append([round(float(value), 5) for value in change])
+    return changes

@@ -1,0 +1,117 @@
+"""The loop: batches through the step, with progress, metrics, validation and checkpoints; resumes where it was."""
+
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from memjax.config import TrainingConfig
+from memjax.errors import MemjaxError
+from memjax.tasks import Task
+from memjax.training import checkpoint
+from memjax.training.data import train_batches
+from memjax.training.runs import MetricsLog
+from memjax.training.sharding import place_batch, replicated
+from memjax.training.step import TrainState
+from memjax.typing import Params
+
+
+def fit(
+    folder: Path,
+    phase: str,
+    step_fn: Callable,
+    state: TrainState,
+    frozen: Params,
+    validate: Callable[[Params], dict],
+    task: Task,
+    config: TrainingConfig,
+    steps: int,
+    mesh: Mesh,
+    console: Console,
+) -> TrainState:
+    """Trains until `steps`, from the newest checkpoint of this phase in the run folder if there is one.
+
+    Writes metrics, and checkpoints under `folder/phase`. Raises `MemjaxError` on a loss that is not finite, naming the
+    step, the part and the last good checkpoint.
+    """
+    state = jax.device_put(state, replicated(mesh))
+    data = train_batches(task, config.batch_size, config.seed)
+    log = MetricsLog(folder, phase)
+    with checkpoint.open_checkpoints(folder / phase) as manager, _progress(console) as progress:
+        if manager.latest_step() is not None:
+            state = checkpoint.restore(manager, state, data)
+        start = int(state.step)
+        log.truncate(start)
+        bar = progress.add_task(phase, total=steps, completed=start, loss=math.nan, accuracy=math.nan)
+        window, began, pending = _Window(), time.perf_counter(), None
+
+        for step in range(start + 1, steps + 1):
+            state, metrics = step_fn(state, frozen, place_batch(mesh, next(data)))
+            # The metrics of the step before are fetched while this one runs.
+            previous, pending = pending, (step, metrics)
+            if previous:
+                _record(previous, window, phase, manager)
+            saving = step % config.checkpoint_every == 0 or step == steps
+            logging = step % config.log_every == 0 or step == steps
+            if saving or logging:
+                _record(pending, window, phase, manager)
+                pending = None
+            if logging:
+                means = window.flush()
+                progress.update(bar, completed=step, loss=means["answer_loss"], accuracy=means["accuracy"])
+                log.write(step, means | {"seconds": time.perf_counter() - began})
+            if step % config.validate_every == 0 or step == steps:
+                log.write(step, {"split": "valid"} | validate(state.params))
+            if saving:
+                checkpoint.save(manager, step, state, data)
+        manager.wait_until_finished()
+    log.close()
+    data.close()
+    return state
+
+
+class _Window:
+    """Means of the metrics since the last flush."""
+
+    def __init__(self):
+        self._entries: list[dict[str, float]] = []
+
+    def add(self, metrics: dict[str, float]) -> None:
+        self._entries.append(metrics)
+
+    def flush(self) -> dict[str, float]:
+        entries, self._entries = self._entries, []
+        return {name: float(np.mean([entry[name] for entry in entries])) for name in entries[0]}
+
+
+def _record(pending: tuple[int, dict], window: _Window, phase: str, manager) -> None:
+    step, metrics = pending
+    values = {name: float(value) for name, value in jax.device_get(metrics).items()}
+    broken = [name for name, value in values.items() if not math.isfinite(value)]
+    if broken:
+        good = manager.latest_step()
+        kept = f"the last good checkpoint is step {good} in {manager.directory}" if good else "no checkpoint was saved"
+        raise MemjaxError(
+            f"{phase} step {step}: {', '.join(broken)} is not finite; {kept}; "
+            "lower config.optimizer.learning_rate or config.optimizer.clip_norm"
+        )
+    window.add(values)
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description:>8}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("loss {task.fields[loss]:.3f}  accuracy {task.fields[accuracy]:.3f}  left"),
+        TimeRemainingColumn(),
+        console=console,
+        # Without a terminal a bar is a stream of control characters; the metrics file tells the progress there.
+        disable=not console.is_terminal,
+    )

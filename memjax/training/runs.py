@@ -1,0 +1,84 @@
+"""The run folder: what is in it, and how it is written so that nothing is ever half there."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from memjax.config import Config, from_mapping, to_mapping
+from memjax.errors import MemjaxError, require
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes a JSON file at once or not at all."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n")
+    temporary.replace(path)
+
+
+def open_run(folder: Path, config: Config) -> None:
+    """Makes a run folder for a config, or takes up one made for the same config."""
+    path = folder / "config.json"
+    if path.exists():
+        same = to_mapping(read_config(folder)) == to_mapping(config)
+        require(same, f"{folder} holds a run with another config; give another --run, or delete the folder")
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(path, to_mapping(config))
+    except OSError as error:
+        raise MemjaxError(f"cannot write to the run folder {folder}: {error.strerror}; give another --run") from None
+
+
+def read_config(folder: Path) -> Config:
+    """The config of a run."""
+    path = folder / "config.json"
+    require(path.is_file(), f"{folder} is not a run: it has no config.json; give a folder that `memjax train` made")
+    try:
+        return from_mapping(json.loads(path.read_text()))
+    except json.JSONDecodeError as error:
+        raise MemjaxError(f"{path} is damaged ({error}); restore it or delete the run") from None
+
+
+class MetricsLog:
+    """Appends one JSON line for each entry to `metrics.jsonl`, and scalars to TensorBoard files."""
+
+    def __init__(self, folder: Path, phase: str):
+        # Imported here: protobuf is slow to load, and evaluation does not need it.
+        from tensorboardX import SummaryWriter
+
+        self._phase = phase
+        self._path = folder / "metrics.jsonl"
+        self._writer = SummaryWriter(str(folder / "tensorboard" / phase))
+
+    def truncate(self, step: int) -> None:
+        """Drops this phase's entries after a step: a resumed run writes them again."""
+        if not self._path.exists():
+            return
+        kept = [line for line in self._lines() if line["phase"] != self._phase or line["step"] <= step]
+        temporary = self._path.with_suffix(".tmp")
+        temporary.write_text("".join(json.dumps(line) + "\n" for line in kept))
+        temporary.replace(self._path)
+
+    def write(self, step: int, values: Mapping[str, Any]) -> None:
+        """Appends an entry; nested values go to the file only."""
+        entry = {"phase": self._phase, "step": step, **values}
+        with self._path.open("a") as file:
+            file.write(json.dumps(entry, allow_nan=False) + "\n")
+        prefix = f"{values['split']}/" if "split" in values else ""
+        for name, value in values.items():
+            if isinstance(value, float):
+                self._writer.add_scalar(prefix + name, value, step)
+
+    def close(self) -> None:
+        """Flushes what TensorBoard still holds."""
+        self._writer.close()
+
+    def _lines(self) -> list[dict[str, Any]]:
+        lines = []
+        for line in self._path.read_text().splitlines():
+            try:
+                lines.append(json.loads(line))
+            except json.JSONDecodeError:
+                continue  # a crash may leave half a line
+        return lines

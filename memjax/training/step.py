@@ -1,0 +1,74 @@
+"""One training step: pure, compiled once, its state donated."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.sharding import Mesh
+
+from memjax.config import OptimizerConfig
+from memjax.training.objective import Example, Loss
+from memjax.training.sharding import replicated, split
+from memjax.typing import Array, Params
+
+Metrics = dict[str, Array]
+
+
+class TrainState(NamedTuple):
+    """All that a step changes. Randomness is not part of it: a step's key is a function of the seed and its number."""
+
+    step: Array
+    params: Params
+    opt_state: optax.OptState
+
+
+def make_optimizer(config: OptimizerConfig, steps: int) -> optax.GradientTransformation:
+    """Adam as the config says, for a run of this many steps."""
+    rise = optax.linear_schedule(0.0, config.learning_rate, config.warmup_steps)
+    fall = optax.linear_schedule(config.learning_rate, 0.0, config.decay_steps, max(steps - config.decay_steps, 0))
+    if not config.decay_steps:
+        fall = optax.constant_schedule(config.learning_rate)
+
+    def schedule(count: Array) -> Array:
+        # Step 0 must move too: the ramp counts from 1.
+        return jnp.minimum(rise(count + 1), fall(count)) if config.warmup_steps else fall(count)
+
+    return optax.chain(optax.clip_by_global_norm(config.clip_norm), optax.adam(schedule))
+
+
+def init_state(params: Params, optimizer: optax.GradientTransformation) -> TrainState:
+    """The state before the first step."""
+    return TrainState(jnp.zeros((), jnp.int32), params, optimizer.init(params))
+
+
+def make_step(
+    loss: Loss, optimizer: optax.GradientTransformation, mesh: Mesh, batch_size: int, microbatches: int, seed: int
+) -> Callable[[TrainState, Params, Example], tuple[TrainState, Metrics]]:
+    """`step(state, frozen, batch) -> (state, metrics)`, jitted over the mesh; the old state's buffers are reused."""
+    gradient = jax.grad(loss, has_aux=True)
+    if microbatches > 1:
+        gradient = optax.microbatching.microbatch(
+            gradient,
+            argnums=2,
+            microbatch_size=batch_size // microbatches,
+            accumulator=optax.microbatching.AccumulationType.MEAN,
+        )
+
+    def step(state: TrainState, frozen: Params, batch: Example) -> tuple[TrainState, Metrics]:
+        key = jax.random.fold_in(jax.random.key(seed), state.step)
+        # Negatives take items from the neighbour's stream, drawn before the batch is cut into microbatches.
+        extended = batch | {
+            "key": jax.random.split(key, batch_size),
+            "other_stream": jnp.roll(batch["stream"], 1, axis=0),
+            "other_mask": jnp.roll(batch["mask"], 1, axis=0),
+        }
+        gradients, metrics = gradient(state.params, frozen, extended)
+        updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
+        params = optax.apply_updates(state.params, updates)
+        metrics["grad_norm"] = optax.global_norm(gradients)
+        return TrainState(state.step + 1, params, opt_state), metrics
+
+    whole = replicated(mesh)
+    return jax.jit(step, in_shardings=(whole, whole, split(mesh)), out_shardings=(whole, whole), donate_argnums=0)

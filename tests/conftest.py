@@ -1,0 +1,20 @@
+"""Before any backend starts: 8 CPU devices, and run-time checks of every shape that memjax's annotations state."""
+
+import jax
+import jaxtyping
+import numpy as np
+import pytest
+
+jax.config.update("jax_num_cpu_devices", 8)
+jaxtyping.install_import_hook("memjax", "beartype.beartype")
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(params=["Auto", "Explicit"])
+def mesh(request):
+    """All 8 devices on one axis, "data"; the test enters it with `jax.set_mesh`."""
+    return jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType[request.param],))

@@ -1,0 +1,118 @@
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import cases, slots
+from oracles.checking import assert_close, assert_same, cast, matmuls_that_no_carry_reaches, quick
+
+from memjax import ops
+
+K, T, N, D = 4, 5, 3, 4
+write_stream = jax.jit(ops.write_stream, static_argnames="normalize")
+write_segment = jax.jit(ops.write_segment)
+both_updates = pytest.mark.parametrize("update", ["single", "multi"])
+
+
+@functools.cache
+def arguments(update="single"):
+    """`(params, slots [K, D], segments [T, N, D], mask [T, N])`; segment 2 is padding throughout."""
+    rng = np.random.default_rng(3)
+    params = cases.write_params(getattr(cases, update))(rng)
+    mask = rng.random((T, N)) < 0.7
+    mask[2] = False
+    return cast((params, rng.normal(size=(K, D)), rng.normal(size=(T, N, D)), mask), jnp.float32)
+
+
+@both_updates
+@settings(max_examples=8, deadline=None)
+@given(cuts=st.lists(st.integers(0, T), max_size=3).map(sorted))
+def test_a_stream_may_be_written_in_any_number_of_calls(update, cuts):
+    params, state, segments, mask = arguments(update)
+    once = write_stream(params, state, segments, mask)
+    for start, stop in zip([0, *cuts], [*cuts, T], strict=True):
+        state = write_stream(params, state, segments[start:stop], mask[start:stop])
+    assert_close(state, once, 1e-6)
+
+
+@both_updates
+@settings(max_examples=5, deadline=None)
+@given(order=st.permutations(range(K)))
+def test_permuting_the_initial_slots_permutes_the_final_ones(update, order):
+    params, state, segments, mask = arguments(update)
+    order = jnp.array(order)
+    permuted = write_stream(params, state[order], segments, mask)
+    assert_close(permuted, write_stream(params, state, segments, mask)[order], 1e-5)
+
+
+@both_updates
+def test_equal_slots_stay_equal(update):
+    params, state, segments, mask = arguments(update)
+    final = write_stream(params, state.at[2].set(state[0]), segments, mask)
+    assert_same(final[2], final[0])
+    assert not np.allclose(final[1], final[0], atol=1e-3)
+
+
+@both_updates
+def test_a_segment_of_padding_leaves_the_slots_to_the_bit(update):
+    params, state, segments, mask = arguments(update)
+    assert_same(write_segment(params, state, segments[0], jnp.zeros(N, bool)), state)
+    assert_same(write_stream(params, state, segments, jnp.zeros_like(mask)), state)
+    assert not (write_segment(params, state, segments[0], mask[0]) == state).any()
+
+
+@both_updates
+def test_padding_at_the_end_of_a_stream_or_of_its_segments_changes_nothing(update):
+    params, state, segments, mask = arguments(update)
+    longer = jnp.pad(segments, ((0, 2), (0, 1), (0, 0)), constant_values=7)
+    padded = write_stream(params, state, longer, jnp.pad(mask, ((0, 2), (0, 1))))
+    assert_close(padded, write_stream(params, state, segments, mask), 1e-6)
+
+
+def test_without_a_mask_everything_is_real():
+    params, state, segments, mask = arguments()
+    assert_same(
+        write_stream(params, state, segments), write_stream(params, state, segments, jnp.ones_like(mask))
+    )
+
+
+def test_normalize_reaches_every_write():
+    params, state, segments, mask = jax.tree.map(np.asarray, arguments())
+    expected = slots.write_stream(params, state, segments, mask, normalize="items")
+    assert_close(write_stream(*arguments(), normalize="items"), expected, 1e-5)
+    assert not np.allclose(write_stream(*arguments()), expected, atol=1e-3)
+
+
+def test_remat_gives_the_same_and_keeps_less():
+    params, state, segments, mask = arguments()
+
+    def write(remat):
+        return lambda params, state: ops.write_stream(params, state, segments, mask, remat=remat)
+
+    def gradients(remat):
+        gradient = jax.grad(lambda *a: (write(remat)(*a) ** 2).sum(), argnums=(0, 1))
+        return jax.jit(gradient, compiler_options=quick())(params, state)
+
+    assert_close(gradients(True), gradients(False), 1e-5)
+    kept, all_kept = (
+        sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(lambda r=r: jax.vjp(write(r), params, state)[1])))
+        for r in (True, False)
+    )
+    assert kept < all_kept / 2
+
+
+def test_only_what_needs_the_slots_is_computed_inside_the_scan():
+    params, state, segments, mask = arguments("multi")
+    jaxpr = jax.make_jaxpr(ops.write_stream)(params, state, segments, mask).jaxpr
+    assert matmuls_that_no_carry_reaches(jaxpr) == []
+
+    def naive(params, state, segments, mask):
+        return jax.lax.scan(
+            lambda slots, xs: (ops.write_segment(params, slots, *xs), None), state, (segments, mask)
+        )
+
+    assert len(matmuls_that_no_carry_reaches(jax.make_jaxpr(naive)(params, state, segments, mask).jaxpr)) == 1
+

@@ -1,0 +1,58 @@
+"""Additive attention (Rehearsal Memory, Eq. 1) and the multi-hop read (appendix A)."""
+
+import numpy as np
+
+
+def softmax(x):
+    e = np.exp(x - np.max(x))
+    return e / e.sum()
+
+
+def project_items(params, items):
+    return np.array([[row @ column for column in params.w_right.T] for row in items])
+
+
+def additive_scores(params, left, right):
+    scores = np.zeros((len(left), len(right)))
+    for a, one in enumerate(left):
+        for b, other in enumerate(right):
+            hidden = np.tanh(params.w_left.T @ one + params.w_right.T @ other + params.b)
+            scores[a, b] = np.dot(params.v, hidden)
+    return scores
+
+
+def slot_attention(params, slots, items, mask, normalize="slots"):
+    """Padding is not weighed down, it is left out: only real items are ever looked at."""
+    real = [n for n in range(len(items)) if mask[n]]
+    weights = np.zeros((len(slots), len(items)))
+    if real:
+        scores = additive_scores(params, slots, items[real])
+        if normalize == "slots":
+            for i, n in enumerate(real):
+                weights[:, n] = softmax(scores[:, i])
+        else:
+            for k in range(len(slots)):
+                weights[k, real] = softmax(scores[k])
+    aligned = np.zeros((len(slots), items.shape[1]))
+    for k in range(len(slots)):
+        for n in real:
+            aligned[k] += weights[k, n] * items[n]
+    return weights, aligned
+
+
+def multi_hop_read(params, slots, query, slot_mask):
+    real = slots[np.asarray(slot_mask, bool)]
+    for hop in params.hops:
+        read = np.zeros(slots.shape[1])
+        if len(real):
+            attention = hop.attention
+            logits = np.array(
+                [
+                    attention.v @ np.tanh(attention.w_left.T @ query + attention.w_right.T @ m + attention.b)
+                    for m in real
+                ]
+            )
+            for weight, m in zip(softmax(logits), real, strict=True):
+                read += weight * m
+        query = params.w_query.T @ np.concatenate([read, query])
+    return query

@@ -1,0 +1,83 @@
+"""Ways of comparing that several tests share."""
+
+import functools
+
+import jax
+import numpy as np
+from jax.extend.core import Var
+
+
+@functools.cache
+def quick():
+    """Compiler options for tests in which compiling takes longer than running, where this XLA has them."""
+    options = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+    try:
+        jax.jit(lambda x: x + 1, compiler_options=options)(0)
+    except Exception:  # which of XLA's options exist is no promise of jax's
+        return {}
+    return options
+
+
+def cast(tree, dtype):
+    """The floats of a tree in a dtype; ids and masks as they are."""
+    return jax.tree.map(lambda x: jax.numpy.asarray(x, dtype if np.issubdtype(x.dtype, np.floating) else x.dtype), tree)
+
+
+def float64(tree):
+    return jax.tree.map(lambda x: np.asarray(x, np.float64), tree)
+
+
+def assert_close(actual, expected, tolerance):
+    """Each array to `tolerance` of its own largest number."""
+    assert jax.tree.structure(actual) == jax.tree.structure(expected)
+    for (path, want), got in zip(jax.tree.leaves_with_path(expected), jax.tree.leaves(actual), strict=True):
+        want, got = float64((want, got))
+        atol = tolerance * max(1, np.abs(want).max(initial=0))
+        np.testing.assert_allclose(got, want, rtol=0, atol=atol, err_msg=jax.tree_util.keystr(path))
+
+
+def assert_same(actual, expected):
+    """To the bit."""
+    assert jax.tree.structure(actual) == jax.tree.structure(expected)
+    jax.tree.map(np.testing.assert_array_equal, actual, expected)
+
+
+def assert_finite(tree):
+    for path, leaf in jax.tree.leaves_with_path(tree):
+        assert np.isfinite(np.asarray(leaf, np.float64)).all(), jax.tree_util.keystr(path)
+
+
+def matmuls_that_no_carry_reaches(jaxpr):
+    """In the scans of a jaxpr, the matrix products that could have been computed before the scan."""
+    found = []
+
+    def visit(jaxpr, carried):
+        reached = {var for var, flag in zip(jaxpr.invars, carried, strict=True) if flag}
+        for eqn in jaxpr.eqns:
+            inputs = [isinstance(var, Var) and var in reached for var in eqn.invars]
+            if eqn.primitive.name == "dot_general" and not any(inputs):
+                found.append(eqn)
+            for inner in _inner(eqn):
+                visit(inner, inputs)
+            if any(inputs):
+                reached.update(eqn.outvars)
+
+    def outside(jaxpr):
+        for eqn in jaxpr.eqns:
+            for inner in _inner(eqn):
+                if eqn.primitive.name == "scan":
+                    first, count = eqn.params["num_consts"], eqn.params["num_carry"]
+                    visit(inner, [first <= i < first + count for i in range(len(inner.invars))])
+                else:
+                    outside(inner)
+
+    outside(jaxpr)
+    return found
+
+
+def _inner(eqn):
+    for value in eqn.params.values():
+        if hasattr(value, "jaxpr"):
+            yield value.jaxpr
+        elif hasattr(value, "eqns"):
+            yield value

@@ -1,0 +1,58 @@
+"""Writing segments into slots (Rehearsal Memory, 3.2), and the segment encoders before it."""
+
+import numpy as np
+
+from oracles.attention import slot_attention, softmax
+from oracles.gru import gru_scan, update_slots
+
+
+def write_segment(params, slots, items, mask, normalize="slots"):
+    if not np.any(mask):
+        return slots
+    return update_slots(params.update, slots, slot_attention(params.attention, slots, items, mask, normalize)[1])
+
+
+def write_stream(params, slots, segments, mask, normalize="slots"):
+    for items, real in zip(segments, mask, strict=True):
+        slots = write_segment(params, slots, items, real, normalize)
+    return slots
+
+
+def layer_norm(x, params, epsilon=1e-6):
+    return (x - x.mean()) / np.sqrt(x.var() + epsilon) * params["scale"] + params["bias"]
+
+
+def transformer_segment(params, items, mask, layers, heads):
+    """One segment through the pre-norm Transformer encoder; rows of padding stay zero."""
+    real = [n for n in range(len(items)) if mask[n]]
+    x = {n: items[n] + params["positions"][n] for n in real}
+    for layer in range(layers):
+        norm_1, norm_2 = params[f"LayerNorm_{2 * layer}"], params[f"LayerNorm_{2 * layer + 1}"]
+        attention = params[f"Attention_{layer}"]["MultiHeadDotProductAttention_0"]
+        y = {n: layer_norm(x[n], norm_1) for n in real}
+        for n in real:
+            x[n] = x[n] + attention["out"]["bias"]
+            for h in range(heads):
+                query, key, value = (
+                    {m: y[m] @ attention[name]["kernel"][:, h] + attention[name]["bias"][h] for m in real}
+                    for name in ("query", "key", "value")
+                )
+                logits = np.array([query[n] @ key[m] / np.sqrt(len(key[m])) for m in real])
+                seen = sum(w * value[m] for w, m in zip(softmax(logits), real, strict=True))
+                x[n] = x[n] + seen @ attention["out"]["kernel"][h]
+        dense_1, dense_2 = (params[f"FeedForward_{layer}"][f"Dense_{i}"] for i in range(2))
+        for n in real:
+            inside = np.maximum(layer_norm(x[n], norm_2) @ dense_1["kernel"] + dense_1["bias"], 0)
+            x[n] = x[n] + inside @ dense_2["kernel"] + dense_2["bias"]
+    out = np.zeros_like(items)
+    for n in real:
+        out[n] = layer_norm(x[n], params[f"LayerNorm_{2 * layers}"])
+    return out
+
+
+def gru_segment(rightward, leftward, items, mask):
+    """One segment through a GRU from the left and one from the right, each half as wide."""
+    start = np.zeros(items.shape[1] // 2)
+    right = gru_scan(rightward, start, items, mask)[1]
+    left = gru_scan(leftward, start, items, mask, reverse=True)[1]
+    return np.concatenate([right, left], axis=1)
