@@ -45,7 +45,7 @@ summary { cursor: pointer; }
 pre { font: .85rem/1.5 ui-monospace, "SFMono-Regular", Menlo, Consolas, monospace; white-space: pre-wrap;
   margin: .6rem 0; }
 @media print { :root { color-scheme: light; --page: #fff; --ink: #000; --faint: #555; --line: #ccc; }
-  h2 { margin-top: 1.6rem; } body { max-width: none; padding: 0; } h2 { break-after: avoid; } .wide { overflow: visible; }
+  h2 { margin-top: 1.6rem; break-after: avoid; } body { max-width: none; padding: 0; } .wide { overflow: visible; }
   table { font-size: .75rem; } th, td { padding-right: .5rem; } tr { break-inside: avoid; } }
 """
 

@@ -53,12 +53,12 @@ def parse(text: str, where: str) -> list[Story]:
     positions: dict[str, int] = {}  # the ID of a statement -> its position among the statements
     number = last = 0
 
-    def bad(reason: str) -> MemjaxError:
+    def bad(number: int, reason: str) -> MemjaxError:
         return MemjaxError(f"{where}, line {number}: {reason}")
 
-    def finish() -> None:
+    def finish(number: int) -> None:
         if last and not questions:
-            raise bad("the story before has no question; is the file cut short?")
+            raise bad(number, "the story before has no question; is the file cut short?")
         if last:
             stories.append(Story(tuple(sentences), tuple(questions)))
 
@@ -69,31 +69,31 @@ def parse(text: str, where: str) -> list[Story]:
             continue
         name, _, rest = line.partition(" ")
         if not name.isdecimal() or not rest:
-            raise bad(f"not bAbI's 'ID text': {line[:60]!r}")
+            raise bad(number, f"not bAbI's 'ID text': {line[:60]!r}")
         identifier = int(name)
         if identifier == 1:
-            finish()
+            finish(number)
             sentences, questions, positions = [], [], {}
         elif not last or identifier <= last:
-            raise bad(f"ID {identifier} after {last}; a story starts at 1, IDs grow")
+            raise bad(number, f"ID {identifier} after {last}; a story starts at 1, IDs grow")
         last = identifier
         content, *fields = [part.strip() for part in rest.split("\t")]
         if not any(map(str.isalnum, content)):
-            raise bad(f"a sentence without a word: {content[:60]!r}")
+            raise bad(number, f"a sentence without a word: {content[:60]!r}")
         if not fields:
             positions[name] = len(sentences)
             sentences.append(sys.intern(content))
             continue
         if len(fields) > 2 or not fields[0]:
-            raise bad("a question needs 'question<TAB>answer<TAB>supporting IDs'")
+            raise bad(number, "a question needs 'question<TAB>answer<TAB>supporting IDs'")
         if not sentences:
-            raise bad("a question before any statement of its story")
+            raise bad(number, "a question before any statement of its story")
         support = fields[1].split() if len(fields) == 2 else []
         if not all(map(positions.__contains__, support)):
-            raise bad(f"supporting IDs {' '.join(support)[:60]!r} are not all of earlier statements")
+            raise bad(number, f"supporting IDs {' '.join(support)[:60]!r} are not all of earlier statements")
         facts = tuple([positions[one] for one in support])
         questions.append(Question(len(sentences), sys.intern(content), sys.intern(fields[0]), facts))
-    finish()
+    finish(number)
     require(stories, f"{where}: no story in it")
     return stories
 

@@ -1,0 +1,301 @@
+"""What every memory of the registry keeps to. A new memory needs a line in `VARIANTS`, and passes all of this."""
+
+import functools
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+from flax import nnx
+from oracles.checking import assert_close, assert_finite, assert_same, cast, quick
+
+from memjax import functional, memories
+from memjax.memories import memorize
+
+T, N, WIDTH, BATCH = 4, 3, 4, 8
+TRANSFORMER = {"slots": 3, "width": WIDTH, "segment": N, "layers": 1, "heads": 2}
+VARIANTS = {
+    "continual": ("continual", {**TRANSFORMER, "update_heads": 2}),
+    "rehearsal": ("rehearsal", TRANSFORMER),
+    "rehearsal, other options": ("rehearsal", {**TRANSFORMER, "encoder": "gru", "normalize": "items"}),
+}
+every_memory = pytest.mark.parametrize("variant", VARIANTS)
+
+
+@functools.cache
+def made(variant, **options):
+    """`(memory, params)`; the parameters are moved, so that no bias of zero hides a mistake."""
+    name, sizes = VARIANTS[variant]
+    memory = memories.create(name, **sizes, **options)
+    init = jax.jit(functools.partial(memory.init, method=memorize), compiler_options=quick())
+    leaves, treedef = jax.tree.flatten(init(jax.random.key(0), jnp.ones((1, N, WIDTH))))
+    rng = np.random.default_rng(5)
+    return memory, treedef.unflatten([leaf + jnp.asarray(rng.normal(size=leaf.shape), leaf.dtype) / 4 for leaf in leaves])
+
+
+@functools.cache
+def run(variant, method, **options):
+    """A jitted method of a memory: one compilation for all tests that call it with the same shapes."""
+    memory, _ = made(variant, **options)
+    return jax.jit(functools.partial(memory.apply, method=method), compiler_options=quick())
+
+
+@functools.cache
+def slope(variant):
+    """Jitted `(params, streams, masks, weights) -> (gradients, (slots, aux losses))`, over a batch."""
+    memory, _ = made(variant)
+
+    def one(params, items, mask):
+        state, aux = memory.apply(params, items, mask, method=memorize)
+        return memory.apply(params, state, method="slots").values, aux
+
+    def loss(params, items, mask, weights):
+        values, aux = jax.vmap(one, (None, 0, 0))(params, items, mask)
+        return (values * weights).sum() + aux.sum(), (values, aux)
+
+    return jax.jit(jax.grad(loss, argnums=(0, 1), has_aux=True), compiler_options=quick())
+
+
+def stream(seed=0):
+    """`(items [T, N, d], mask [T, N])`; segment 1 is padding throughout, and segment 2 at its end."""
+    items = np.random.default_rng(seed).normal(size=(T, N, WIDTH))
+    mask = np.ones((T, N), bool)
+    mask[1], mask[2, -1] = False, False
+    return jnp.asarray(items, jnp.float32), jnp.asarray(mask)
+
+
+def batch():
+    """Eight streams; the last one holds nothing but padding."""
+    items, masks = zip(*(stream(seed) for seed in range(BATCH)), strict=True)
+    weights = np.random.default_rng(9).normal(size=(BATCH, *made_slots().shape))
+    return jnp.stack(items), jnp.stack(masks).at[-1].set(False), jnp.asarray(weights, jnp.float32)
+
+
+def made_slots():
+    return jnp.zeros((TRANSFORMER["slots"], WIDTH))
+
+
+def test_every_memory_of_the_registry_is_here():
+    assert {name for name, _ in VARIANTS.values()} == set(memories.registry)
+
+
+@every_memory
+def test_the_state_does_not_grow_with_the_stream(variant):
+    memory, params = made(variant)
+    write = functools.partial(memory.apply, params, method=memorize)
+    start = jax.eval_shape(functools.partial(memory.apply, params, method="initial_state"))
+    for segments in (0, 1, 1000):
+        state, aux = jax.eval_shape(write, jax.ShapeDtypeStruct((segments, N, WIDTH), jnp.float32))
+        assert state == start
+        assert aux.shape == () and aux.dtype == jnp.float32
+
+
+@every_memory
+def test_slots_are_k_vectors_and_say_which_of_them_hold_something(variant):
+    _, params = made(variant)
+    state, _ = run(variant, memorize)(params, *stream())
+    slots = run(variant, "slots")(params, state)
+    assert slots.values.shape[:1] == slots.mask.shape == (VARIANTS[variant][1]["slots"],)
+    assert slots.mask.dtype == bool and slots.mask.any()
+
+
+@every_memory
+def test_padding_writes_nothing(variant):
+    _, params = made(variant)
+    items, mask = stream()
+    state, _ = run(variant, memorize)(params, items, mask)
+    features = jax.tree.map(lambda leaf: leaf[0], run(variant, "encode")(params, items, mask))
+    same, aux = run(variant, "write")(params, state, features, jnp.zeros(N, bool))
+    assert_same(same, state)
+    assert aux == 0
+    other, _ = run(variant, "write")(params, state, features, mask[0])
+    assert any((a != b).any() for a, b in zip(jax.tree.leaves(other), jax.tree.leaves(state), strict=True))
+
+
+@every_memory
+@pytest.mark.parametrize("garbage", [np.nan, np.inf, -1e30])
+def test_what_padding_holds_never_matters(variant, garbage):
+    _, params = made(variant)
+    items, masks, weights = batch()
+    dirty = jnp.where(masks[..., None], items, garbage)
+    assert_same(slope(variant)(params, dirty, masks, weights), slope(variant)(params, items, masks, weights))
+
+
+@every_memory
+def test_padding_at_the_end_changes_nothing(variant):
+    _, params = made(variant)
+    items, mask = stream()
+    items, mask = items[:2, : N - 1], mask.at[1].set(True)[:2, : N - 1]
+    padding = ((0, T - 2), (0, 1))
+    longer = jnp.pad(items, (*padding, (0, 0)), constant_values=7), jnp.pad(mask, padding)
+    assert_close(run(variant, memorize)(params, *longer), run(variant, memorize)(params, items, mask), 1e-5)
+
+
+@every_memory
+def test_a_stream_may_be_written_in_any_number_of_calls(variant):
+    _, params = made(variant)
+    items, mask = stream()
+    write = run(variant, memorize)
+    whole, whole_aux = write(params, items, mask)
+    for cut in range(T + 1):
+        state, head = write(params, items[:cut], mask[:cut])
+        state, tail = write(params, items[cut:], mask[cut:], state=state)
+        assert_close((state, head + tail), (whole, whole_aux), 1e-5)
+
+
+@every_memory
+def test_a_batch_is_its_streams_and_every_parameter_learns(variant):
+    _, params = made(variant)
+    items, masks, weights = batch()
+    (gradients, by_items), (values, aux) = slope(variant)(params, items, masks, weights)
+    assert_finite((gradients, by_items, values, aux))
+    for i in (0, BATCH - 1):
+        state, alone_aux = run(variant, memorize)(params, items[i], masks[i])
+        assert_close((values[i], aux[i]), (run(variant, "slots")(params, state).values, alone_aux), 1e-5)
+    for path, gradient in jax.tree.leaves_with_path(gradients):
+        where = jax.tree_util.keystr(path)
+        # A softmax does not see what is added to all of its logits: the bias of attention's keys learns nothing.
+        assert (gradient != 0).any() or where.endswith("['key']['bias']"), where
+    reached = (by_items != 0).any(-1)
+    np.testing.assert_array_equal(reached, masks)
+
+
+@every_memory
+def test_on_a_mesh_as_on_one_device(variant, mesh):
+    arrays = (made(variant)[1], *batch())
+    whole, split = (jax.NamedSharding(mesh, jax.P(*axes)) for axes in ((), ("data",)))
+    alone = slope(variant)(*arrays)
+    with jax.set_mesh(mesh):
+        gradients, (values, aux) = slope(variant)(*jax.device_put(arrays, (whole, split, split, split)))
+    assert values.sharding.is_equivalent_to(split, values.ndim)
+    assert_close((gradients, (values, aux)), alone, 1e-5)
+
+
+@every_memory
+def test_inside_shard_map_as_outside(variant):
+    memory, params = made(variant)
+    items, masks, _ = batch()
+
+    def write(params, items, masks):
+        one = functools.partial(memory.apply, params, method=memorize)
+        return jax.vmap(one)(items, masks), jax.vmap(one)(items)
+
+    mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
+    split = jax.P("data")
+    mapped = jax.shard_map(write, mesh=mesh, in_specs=(jax.P(), split, split), out_specs=split)
+    inside, outside = (jax.jit(f, compiler_options=quick())(params, items, masks) for f in (mapped, write))
+    assert_close(inside, outside, 1e-5)
+
+
+@every_memory
+def test_in_bfloat16_the_state_stays_float32_and_near(variant):
+    name, _ = VARIANTS[variant]
+    if "dtype" not in memories.registry[name].__dataclass_fields__:
+        pytest.skip("computes in the items' dtype alone")
+    _, params = made(variant)
+    low = run(variant, memorize, dtype=jnp.bfloat16)
+    exact, _ = run(variant, memorize)(params, *stream())
+    for items in (stream()[0], stream()[0].astype(jnp.bfloat16)):
+        state, _ = low(params, items, stream()[1])
+        assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(state))
+        assert_close(state, exact, 0.05)
+    assert any((a != b).any() for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(exact), strict=True))
+
+
+@every_memory
+def test_a_thousand_random_writes_leave_no_nan(variant):
+    _, params = made(variant)
+    rng = np.random.default_rng(7)
+    items = rng.normal(size=(1000, N, WIDTH)) * 10.0 ** rng.integers(-3, 4, (1000, 1, 1))
+    state, aux = run(variant, memorize)(params, jnp.asarray(items, jnp.float32), jnp.asarray(rng.random((1000, N)) < 0.7))
+    assert_finite((state, aux, run(variant, "slots")(params, state).values))
+
+
+@every_memory
+def test_no_segment_sees_another_while_it_is_encoded(variant):
+    memory, params = made(variant)
+    items, _ = stream()
+    mask = jnp.ones((T, N), bool)
+
+    @jax.jit
+    def reached(t):
+        features, back = jax.vjp(lambda items: memory.apply(params, items, mask, method="encode"), items)
+        rng = np.random.default_rng(8)
+        weights = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape), leaf.dtype), features)
+        return back(jax.tree.map(lambda w: w * (jnp.arange(T) == t).reshape(T, *[1] * (w.ndim - 1)), weights))[0]
+
+    for t in range(T):
+        gradient = reached(t)
+        assert (gradient[t] != 0).any()
+        assert (gradient[jnp.arange(T) != t] == 0).all()
+
+
+@every_memory
+def test_all_segments_are_encoded_at_once_and_outside_the_scan(variant, monkeypatch):
+    memory, params = made(variant)
+    cls, seen = type(memory), []
+    encode = cls.encode
+    monkeypatch.setattr(cls, "encode", lambda self, items, mask: (seen.append(items.shape), encode(self, items, mask))[1])
+    jax.eval_shape(functools.partial(memory.apply, params, method=memorize), *stream())
+    assert seen == [(T, N, WIDTH)]
+
+
+@every_memory
+def test_the_functional_form_is_the_module(variant):
+    memory, params = made(variant)
+    pure, (items, mask) = functional(memory), stream()
+    expected = run(variant, memorize)(params, items, mask)
+    assert jax.tree.structure(pure.init(jax.random.key(0), items)) == jax.tree.structure(params)
+    memorized = jax.jit(pure.memorize, compiler_options=quick())
+    assert_same(memorized(params, items, mask), expected)
+    state, features = pure.initial_state(params), pure.encode(params, items, mask)
+    for t in range(T):
+        state, _ = pure.write(params, state, jax.tree.map(lambda leaf, t=t: leaf[t], features), mask[t])
+    assert_close(state, expected[0], 1e-5)
+    assert_close(pure.slots(params, state), run(variant, "slots")(params, expected[0]), 1e-5)
+
+
+@every_memory
+def test_as_an_nnx_module(variant):
+    memory, _ = made(variant)
+    items, mask = stream()
+    bridged = nnx.bridge.ToNNX(memory, rngs=nnx.Rngs(0)).lazy_init(items, mask, method=memorize)
+    state, _ = bridged(items, mask, method=memorize)
+    params = {"params": nnx.to_pure_dict(nnx.state(bridged, nnx.Param))}
+    assert_close(state, run(variant, memorize)(params, items, mask)[0], 1e-5)
+    # By its name, as nnx modules are used; no parameter may be called as a method is.
+    assert_same(bridged.slots(state), memory.apply(params, state, method="slots"))
+
+
+@every_memory
+def test_parameters_and_state_survive_a_checkpoint(variant, tmp_path):
+    _, params = made(variant)
+    items, mask = stream()
+    state, _ = run(variant, memorize)(params, items[:2], mask[:2])
+    kept = {"params": params, "state": state}
+    with ocp.StandardCheckpointer() as checkpointer:
+        checkpointer.save(tmp_path / "kept", kept)
+        checkpointer.wait_until_finished()
+        restored = checkpointer.restore(tmp_path / "kept", jax.tree.map(ocp.utils.to_shape_dtype_struct, kept))
+    assert_same(restored, kept)
+    write = run(variant, memorize)
+    went_on = write(restored["params"], items[2:], mask[2:], state=restored["state"])
+    assert_close(went_on[0], write(params, items, mask)[0], 1e-5)
+
+
+@every_memory
+def test_it_can_be_part_of_another_module(variant):
+    name, sizes = VARIANTS[variant]
+
+    class Model(nn.Module):
+        def setup(self):
+            self.memory = memories.create(name, **sizes)
+
+        def __call__(self, items, mask):
+            return memorize(self.memory, items, mask)
+
+    _, params = made(variant)
+    whole = jax.jit(Model().apply)({"params": {"memory": params["params"]}}, *stream())
+    assert_close(whole, run(variant, memorize)(params, *stream()), 1e-5)

@@ -1,0 +1,108 @@
+"""Mistakes of the caller: one clear line, before anything is compiled."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from memjax import MemjaxError, memories
+from memjax.memories import memorize
+
+SIZES = {"slots": 4, "width": 8, "segment": 3, "layers": 1, "heads": 2}
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiles():
+    """A listener hears every compilation; none may have happened by the end of the test."""
+    compiled = []
+
+    def listen(event, duration, **kwargs):
+        if "backend_compile" in event:
+            compiled.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield
+    jax.monitoring.unregister_event_duration_listener(listen)
+    assert compiled == []
+
+
+def raises(*words):
+    """A MemjaxError of one line with all the words in it."""
+    return pytest.raises(MemjaxError, match="".join(f"(?=.*{re.escape(word)})" for word in words) + r"[^\n]+\Z")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        ("rehersal", {}, ["unknown memory 'rehersal'", "did you mean 'rehearsal'?"]),
+        ("nothing like it", {}, ["unknown memory", "known: ", "continual", "rehearsal"]),
+        ("rehearsal", {"widht": 8}, ["unknown size", "'widht'", "did you mean 'width'?"]),
+        ("rehearsal", {"num_slots": 8}, ["unknown size", "did you mean 'slots'?"]),
+        ("rehearsal", {"update_heads": 2}, ["unknown size of the rehearsal memory", "'update_heads'"]),
+        ("rehearsal", {"parent": None}, ["unknown size", "'parent'"]),
+        ("rehearsal", {"width": ...}, ["the rehearsal memory needs width"]),
+        ("continual", {"width": ..., "segment": ...}, ["the continual memory needs width, segment"]),
+        ("rehearsal", {"slots": 0}, ["slots", "at least 1", "not 0"]),
+        ("rehearsal", {"slots": -3}, ["slots", "at least 1", "not -3"]),
+        ("rehearsal", {"segment": 0}, ["segment", "at least 1"]),
+        ("rehearsal", {"layers": -1}, ["layers", "at least 0"]),
+        ("rehearsal", {"heads": 0}, ["heads", "at least 1"]),
+        ("rehearsal", {"heads": 3}, ["width 8", "multiple of heads 3"]),
+        ("continual", {"update_heads": 3}, ["width 8", "multiple of update_heads 3"]),
+        ("continual", {"update_heads": 0}, ["update_heads", "at least 1"]),
+        ("rehearsal", {"encoder": "grru"}, ["unknown encoder 'grru'", "did you mean 'gru'?"]),
+        ("rehearsal", {"encoder": "gru", "width": 7, "heads": 1}, ["width 7", "even"]),
+        ("rehearsal", {"normalize": "item"}, ["unknown normalize 'item'", "did you mean 'items'?"]),
+        ("rehearsal", {"slots": "4"}, ["slots", "'4'"]),
+        ("rehearsal", {"width": 8.0}, ["width", "8.0"]),
+        ("continual", {"update_heads": None}, ["update_heads", "None"]),
+    ],
+    ids=str,
+)
+def test_a_memory_that_cannot_be_is_one_clear_line(name, change, words):
+    sizes = {key: value for key, value in {**SIZES, **change}.items() if value is not ...}
+    with raises(*words):
+        memories.create(name, **sizes)
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ((5, 3, 6), ["items are 6 wide", "this memory 8"]),
+        ((5, 4, 8), ["segments of 4 items", "made for 3"]),
+    ],
+    ids=str,
+)
+def test_items_that_do_not_fit_are_one_clear_line(shape, words):
+    memory = memories.create("rehearsal", **SIZES)
+    with raises(*words):
+        jax.eval_shape(
+            lambda items: memory.init(jax.random.key(0), items, method=memorize),
+            jax.ShapeDtypeStruct(shape, jnp.float32),
+        )
+
+
+def test_a_module_made_by_hand_is_checked_too():
+    memory = memories.RehearsalMemory(num_slots=4, width=8, segment=3, heads=3)
+    with raises("width 8", "multiple of heads 3"):
+        jax.eval_shape(
+            lambda items: memory.init(jax.random.key(0), items, method=memorize),
+            jax.ShapeDtypeStruct((5, 3, 8), jnp.float32),
+        )
+
+
+def test_segments_shorter_than_the_encoder_was_made_for_are_welcome():
+    memory = memories.create("rehearsal", **SIZES)
+    params = jax.eval_shape(
+        lambda items: memory.init(jax.random.key(0), items, method=memorize),
+        jax.ShapeDtypeStruct((5, 2, 8), jnp.float32),
+    )
+    assert params["params"]["encode_segments"]["positions"].shape == (3, 8)
+
+
+@pytest.mark.parametrize("name", memories.registry)
+def test_every_memory_refuses_to_have_no_slots(name):
+    sizes = SIZES if name in ("rehearsal", "continual") else {"slots": 4}
+    with pytest.raises(MemjaxError):
+        memories.create(name, **{**sizes, "slots": 0})

@@ -1,0 +1,131 @@
+"""Rehearsal and Continual Memory against the equations, with the parameters taken out of the modules."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles import slots as oracle
+from oracles.checking import assert_close, assert_same, cast, float64, matmuls_that_no_carry_reaches, quick
+
+from memjax import memories, ops
+from memjax.memories import memorize
+
+T, N, WIDTH = 4, 3, 4
+SIZES = {"slots": 3, "width": WIDTH, "segment": N, "layers": 2, "heads": 2}
+MEMORIES = {
+    "rehearsal": SIZES,
+    "rehearsal over items": {**SIZES, "normalize": "items"},
+    "rehearsal with a gru encoder": {**SIZES, "encoder": "gru"},
+    "continual": {**SIZES, "update_heads": 2},
+    "continual, single head": {**SIZES, "update_heads": 1},
+}
+
+
+@functools.cache
+def made(label):
+    """`(memory, params, items, mask)` in float64; all parameters random, so that each of them counts."""
+    memory, rng = memories.create(label.split()[0].strip(","), **MEMORIES[label], dtype=jnp.float64), np.random.default_rng(4)
+    shapes = jax.eval_shape(
+        functools.partial(memory.init, method=memorize), jax.random.key(0), jnp.zeros((T, N, WIDTH))
+    )
+    params = jax.tree.map(lambda leaf: rng.normal(size=leaf.shape), shapes)
+    mask = np.array([[1, 1, 1], [0, 1, 1], [0, 0, 0], [1, 1, 0]], bool)
+    return memory, params, rng.normal(size=(T, N, WIDTH)), mask
+
+
+@functools.cache
+def memorized(label):
+    """`(state, features)` as the memory has them, in float64."""
+    memory, params, items, mask = made(label)
+
+    def both(params, items, mask):
+        state, _ = memory.apply(params, items, mask, method=memorize)
+        return state, memory.apply(params, items, mask, method="encode")
+
+    with jax.enable_x64(True):
+        return float64(jax.jit(both, compiler_options=quick())(*cast((params, items, mask), jnp.float64)))
+
+
+def gru(params, name):
+    return ops.GRUParams(*(params[f"{name}_{leaf}"] for leaf in ("w_x", "w_h", "b_x", "b_h")))
+
+
+def write_params(params):
+    attention = ops.AdditiveParams(*(params[f"attention_{leaf}"] for leaf in ("w_left", "w_right", "b", "v")))
+    if "update_w_out" not in params:
+        return ops.SlotWriteParams(attention, gru(params, "update"))
+    heads = (params[f"update_{leaf}"] for leaf in ("w_slot", "w_item"))
+    return ops.SlotWriteParams(
+        attention, ops.MultiHeadGRUParams(*heads, gru(params, "update_gru"), params["update_w_out"])
+    )
+
+
+def initial_slots(params):
+    (name,) = {name for name in params if "slots" in name}
+    return params[name]
+
+
+@pytest.mark.parametrize("label", MEMORIES)
+def test_writing_is_the_equations(label):
+    _, params, _, mask = made(label)
+    state, features = memorized(label)
+    params, normalize = params["params"], MEMORIES[label].get("normalize", "slots")
+    expected = oracle.write_stream(write_params(params), initial_slots(params), features.items, mask, normalize)
+    assert_close(state, expected, 1e-10)
+
+
+@pytest.mark.parametrize("label", MEMORIES)
+def test_encoding_is_the_equations(label):
+    _, params, items, mask = made(label)
+    _, features = memorized(label)
+    encoder = params["params"]["encode_segments"]
+    for t in range(T):
+        if MEMORIES[label].get("encoder") == "gru":
+            directions = (gru(encoder["gru"], direction) for direction in ("rightward", "leftward"))
+            expected = oracle.gru_segment(*directions, items[t], mask[t])
+        else:
+            expected = oracle.transformer_segment(encoder, items[t], mask[t], SIZES["layers"], SIZES["heads"])
+        # Flax takes the softmax in float32, whatever the rest is in.
+        assert_close(features.items[t][mask[t]], expected[mask[t]], 1e-5)
+
+
+@pytest.mark.parametrize("label", ["rehearsal", "continual"])
+def test_permuting_the_initial_slots_permutes_the_final_ones(label):
+    memory, params, items, mask = made(label)
+    order = np.array([2, 0, 1])
+    permuted = jax.tree.map(lambda leaf: leaf, params)
+    (name,) = {name for name in params["params"] if "slots" in name}
+    permuted["params"][name] = params["params"][name][order]
+    with jax.enable_x64(True):
+        args = cast((permuted, items, mask), jnp.float64)
+        state, _ = jax.jit(functools.partial(memory.apply, method=memorize), compiler_options=quick())(*args)
+    assert_close(state, memorized(label)[0][order], 1e-10)
+
+
+@pytest.mark.parametrize("label", ["rehearsal", "continual"])
+def test_the_initial_slots_are_distinct(label):
+    """Attention and update are shared, so equal slots would stay equal for ever."""
+    memory, *_ = made(label)
+    params = memory.init(jax.random.key(0), jnp.ones((1, N, WIDTH)), method=memorize)
+    start = np.asarray(memory.apply(params, method="initial_state"))
+    distances = np.linalg.norm(start[:, None] - start[None], axis=-1)
+    assert (distances[~np.eye(len(start), dtype=bool)] > 0.1).all()
+
+
+@pytest.mark.parametrize("label", ["rehearsal", "continual"])
+def test_only_what_needs_the_slots_is_computed_inside_the_scan(label):
+    memory, params, items, mask = made(label)
+    args = cast((params, items, mask), jnp.float32)
+    jaxpr = jax.make_jaxpr(functools.partial(memory.apply, method=memorize))(*args).jaxpr
+    assert matmuls_that_no_carry_reaches(jaxpr) == []
+
+
+def test_heads_each_start_as_one_small_gru_would():
+    """The spread of a head's weights follows its own fan-in, not that of all heads together."""
+    memory = memories.create("continual", slots=2, width=64, segment=2, layers=0, update_heads=8)
+    params = memory.init(jax.random.key(0), jnp.ones((1, 2, 64)), method=memorize)["params"]
+    for name, fan_in in (("update_w_slot", 64), ("update_w_item", 64), ("update_gru_w_x", 8), ("update_gru_w_h", 8)):
+        np.testing.assert_allclose(params[name].std(), fan_in**-0.5, rtol=0.1)
+    assert_same(params["update_gru_b_x"], jnp.zeros((8, 24)))
