@@ -127,7 +127,8 @@ class JaxSide:
             )[0]
             return ops.write_segment(write, slots, encoded, real), None
 
-        return jax.vmap(lambda x: jax.lax.scan(step, weights["slots"], x)[0])(items)
+        start = self.memory.apply(params, method="initial_state")
+        return jax.vmap(lambda x: jax.lax.scan(step, start, x)[0])(items)
 
     def job(self, job: str, name: str, items) -> tuple[Callable[[], Any], dict[str, float]]:
         """A contender ready to run, compiled ahead of time, and the facts of its compilation."""

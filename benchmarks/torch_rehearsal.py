@@ -63,7 +63,7 @@ def port(params: Any, slots: int, width: int, segment: int, layers: int = 3, hea
     model = TorchRehearsal(slots, width, segment, layers, heads)
     weights = {
         "positions": encoder["positions"],
-        "start": tree["slots"],
+        "start": tree["initial_slots"],
         "left.weight": tree["attention_w_left"].T,
         "left.bias": tree["attention_b"],
         "right.weight": tree["attention_w_right"].T,

@@ -63,10 +63,10 @@ def get_config(arg: str = "demo") -> ConfigDict:
 
     config.training = ConfigDict({"microbatches": 1, "seed": values["seed"], "log_every": 10})
     if variant == "demo":
-        config.training.update(steps=700, sampler_steps=300, batch_size=64, validate_every=100, validate_examples=256)
+        config.training.update(steps=700, sampler_steps=1500, batch_size=64, validate_every=100, validate_examples=256)
         config.training.update(checkpoint_every=100)
     elif variant == "small":
-        config.training.update(steps=3000, sampler_steps=1000, batch_size=32, validate_every=250)
+        config.training.update(steps=3000, sampler_steps=4000, batch_size=32, validate_every=250)
         config.training.update(checkpoint_every=250, validate_examples=1000)
     else:
         config.training.update(steps=100_000, sampler_steps=10_000, batch_size=64, validate_every=2000)

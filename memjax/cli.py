@@ -82,6 +82,8 @@ def _train(arguments: list[str]) -> None:
     folder = Path(values.run or Path("runs") / name.replace(",", "-").replace("=", ""))
     prepared = experiment.prepare(config)
     console.print(f"[bold]{experiment.label(config)}[/bold] on {experiment.task_name(config)}, in {folder}")
+    for note in prepared.task.notes:
+        console.print(f"note: {note}")
     experiment.train(prepared, folder, console)
     experiment.evaluate(prepared, folder)
     _write_report([folder, *_yardsticks(folder, config)], folder, console)
@@ -120,8 +122,9 @@ def _prepare(arguments: list[str]) -> None:
         require(equals, f"--extra={pair} must be FOLDER_NAME=FILE")
         extra[name] = file
     source = getattr(values, "from")
-    for prepared in babi.prepare(source, values.data_dir, extra=extra):
-        print(prepared)
+    for folder, split, stories, questions in babi.prepare(source, values.data_dir, extra=extra):
+        print(f"{folder:<14} {split:<6} {len(questions):>3} tasks {sum(stories.values()):>7,} stories", end="")
+        print(f" {sum(questions.values()):>8,} questions")
 
 
 def _write_report(folders: list[Path], out: Path, console: Console) -> None:

@@ -1,8 +1,9 @@
 """The memories, behind one contract; `create` makes any of them by name."""
 
 import dataclasses
+import typing
 
-from memjax.errors import MemjaxError, unknown
+from memjax.errors import MemjaxError, require, unknown
 from memjax.memories.continual import ContinualMemory
 from memjax.memories.contract import Memory, Slots, memorize
 from memjax.memories.rehearsal import RehearsalMemory
@@ -37,6 +38,13 @@ def create(name: str, *, slots: int, **sizes) -> Memory:
     missing = [n for n, f in fields.items() if f.default is dataclasses.MISSING and n not in sizes]
     if missing:
         raise MemjaxError(f"the {name} memory needs {', '.join(missing)}")
+    hints = typing.get_type_hints(cls)
+    for size, value in {"num_slots": slots, **sizes}.items():
+        if typing.get_origin(hints[size]) is typing.Literal and value not in typing.get_args(hints[size]):
+            raise unknown(size, value, typing.get_args(hints[size]))
+        if hints[size] in (int, str):
+            word = {int: "a whole number", str: "a name"}[hints[size]]
+            require(type(value) is hints[size], f"{size.removeprefix('num_')} must be {word}, not {value!r}")
     memory = cls(num_slots=slots, **sizes)
     memory.validate()
     return memory

@@ -6,6 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from memjax.ops.recurrence import carry_like
 from memjax.typing import Any, Array, Bool, Float, Key, State
 
 
@@ -23,6 +24,8 @@ class Memory(nn.Module):
     times. A new memory subclasses this, overrides `initial_state`, `write`, `slots` (and `encode` where segments are
     read by a network of their own), says in `validate` which sizes it cannot have, and is entered in the registry.
     """
+
+    num_slots: int
 
     def validate(self) -> None:
         """Raises `MemjaxError` for sizes that this memory cannot have."""
@@ -53,7 +56,7 @@ class Memory(nn.Module):
 
         keys = None if key is None else jax.random.split(key, mask.shape[0])
         scan = nn.scan(step, variable_broadcast="params", split_rngs={"params": False})
-        state, aux_losses = scan(self, state, (features, mask, keys))
+        state, aux_losses = scan(self, carry_like(state, jax.tree.leaves(features)[0]), (features, mask, keys))
         return state, aux_losses.sum()
 
     def slots(self, state: State) -> Slots:

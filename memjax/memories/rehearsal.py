@@ -36,7 +36,6 @@ class RehearsalMemory(Memory):
     (4, 8)
     """
 
-    num_slots: int
     width: int
     segment: int
     layers: int = 3
@@ -64,7 +63,7 @@ class RehearsalMemory(Memory):
             self.encode_segments = GRUEncoder(self.width, self.dtype)
         else:
             self.encode_segments = TransformerEncoder(self.width, self.segment, self.layers, self.heads, self.dtype)
-        self.start = self.param("slots", nn.initializers.normal(1.0), (self.num_slots, self.width))
+        self.start = self.param("initial_slots", nn.initializers.normal(1.0), (self.num_slots, self.width))
         attention = additive_params(self, "attention", self.width, self.width, self.width)
         self.params_of_write = ops.SlotWriteParams(attention, self.update_params())
 

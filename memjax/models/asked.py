@@ -50,7 +50,7 @@ class AskedMemory(nn.Module):
         return self.head(self.reader(slots, self.query(query)), candidates)
 
     def rehearse(
-        self, slots: Slots, fragments: Fragments, *, negatives: int | None = None, key: Key | None = None
+        self, slots: Slots, fragments: Fragments, *, negatives: int, key: Key
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """(recollection, familiarity) losses of the fragments, from the slots."""
         return rehearsal_losses(self.rehearser, slots, fragments, self.embed, negatives=negatives, key=key)

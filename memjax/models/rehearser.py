@@ -77,12 +77,12 @@ def rehearsal_losses(
     fragments: Fragments,
     embed: nn.Embed,
     *,
-    negatives: int | None = None,
-    key: Key | None = None,
+    negatives: int,
+    key: Key,
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """(recollection, familiarity) of one stream's fragments.
 
-    `negatives`: how many sampled items a hidden item is told from; None: the whole vocabulary.
+    `negatives`: how many sampled items a hidden item is told from; 0: from the whole vocabulary.
     """
     count = fragments.items.shape[0]
     both = jnp.concatenate([fragments.items, fragments.negative])
@@ -91,7 +91,7 @@ def rehearsal_losses(
     )
     familiarity = ops.familiarity_loss(logits[:count], logits[count:], fragments.contrast)
     predicted = recalled[:count]
-    if negatives is None:
+    if not negatives:
         targets, valid, candidates = fragments.items, None, embed.embedding
     else:
         targets, valid, ids = sampled_candidates(key, fragments.items, negatives, embed.num_embeddings)

@@ -107,16 +107,18 @@ def slot_attention(
     """
     if normalize not in ("slots", "items"):
         raise ValueError(f"normalize must be 'slots' or 'items', not {normalize!r}")
-    scores_KxN = additive_scores(params, slots, items, projected_right=projected_items)
     if mask is None:
         mask = jnp.ones(items.shape[0], bool)
+    # Padding may hold anything, even NaN, and 0 * NaN is NaN, in the gradient too: it is cleared, not weighted by 0.
+    items = jnp.where(mask[:, None], items, 0)
+    if projected_items is not None:
+        projected_items = jnp.where(mask[:, None], projected_items, 0)
+    scores_KxN = additive_scores(params, slots, items, projected_right=projected_items)
     if normalize == "slots":
         weights_KxN = jnp.where(mask, jax.nn.softmax(scores_KxN, axis=0), 0)
     else:
         weights_KxN = masked_softmax(scores_KxN, mask, axis=1)
-    # A padded item may hold anything, even NaN: 0 * NaN is NaN, so it is cleared, not only weighted by 0.
-    clean_NxD = jnp.where(mask[:, None], items, 0)
-    return weights_KxN, accumulated(weights_KxN.astype(items.dtype), clean_NxD)
+    return weights_KxN, accumulated(weights_KxN.astype(items.dtype), items)
 
 
 def multi_hop_read(

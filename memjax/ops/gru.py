@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax.ops.attention import accumulated
+from memjax.ops.recurrence import carry_like
 from memjax.typing import Array, Bool, Float
 
 
@@ -80,7 +81,7 @@ def gru_scan(
         hidden = jnp.where(real, _gates(gates, gates_h, hidden), hidden)
         return hidden, hidden
 
-    return jax.lax.scan(step, hidden, (gates_x, mask), reverse=reverse)
+    return jax.lax.scan(step, carry_like(hidden, xs), (gates_x, mask), reverse=reverse)
 
 
 def update_slots(

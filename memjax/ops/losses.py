@@ -27,6 +27,8 @@ def recollection_loss(
     >>> round(float(loss), 4)  # log 4
     1.3863
     """
+    # Cleared before, not only left out after: what an unmasked item holds must not reach the gradient either.
+    predicted, target = jnp.where(masked[:, None], predicted, 0), jnp.where(masked, target, 0)
     logits_NxV = accumulated(predicted, candidates.T)
     if valid is not None:
         valid = valid | jax.nn.one_hot(target, candidates.shape[0], dtype=bool)
@@ -48,8 +50,9 @@ def familiarity_loss(
     >>> round(float(familiarity_loss(jnp.zeros(3), jnp.zeros(3))), 4)  # 2 log 2
     1.3863
     """
+    if mask is None:
+        mask = jnp.ones(positive_logit.shape, bool)
+    positive_logit, negative_logit = (jnp.where(mask, logit, 0) for logit in (positive_logit, negative_logit))
     losses_F = jax.nn.softplus(-positive_logit) + jax.nn.softplus(negative_logit)
     losses_F = losses_F.astype(jnp.promote_types(losses_F.dtype, jnp.float32))
-    if mask is None:
-        return losses_F.mean()
     return jnp.where(mask, losses_F, 0).sum() / jnp.maximum(mask.sum(), 1)

@@ -5,9 +5,21 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from memjax.typing import Array, Float
+from memjax.typing import Array, Float, PyTree
 
 Impl = Literal["auto", "sequential", "associative"]
+
+
+def carry_like(state: PyTree, x: Array) -> PyTree:
+    """The first state of a scan over x, bit for bit, with the type of the later ones.
+
+    Inside `jax.shard_map` those vary over the devices as x does, and a scan wants all of its states alike.
+
+    >>> carry_like(jnp.ones(2), jnp.zeros((5, 3))).tolist()
+    [1.0, 1.0]
+    """
+    varying = jnp.zeros_like(x, shape=(), dtype=bool)
+    return jax.tree.map(lambda leaf: jnp.where(varying, leaf, leaf), state)
 
 
 def linear_recurrence(
@@ -34,7 +46,7 @@ def linear_recurrence(
     dtype = jnp.promote_types(jnp.result_type(decay, x), jnp.float32)
     decay_T, x_T = decay.astype(dtype), x.astype(dtype)
     # zeros_like of a slice, not fresh zeros: on an Explicit mesh the carry must have the sharding of the data.
-    start = jnp.zeros_like(x_T[0]) if initial is None else initial.astype(dtype)
+    start = jnp.zeros_like(x_T[0]) if initial is None else carry_like(initial.astype(dtype), x)
 
     if impl == "sequential":
 

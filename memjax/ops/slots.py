@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from memjax.ops.attention import AdditiveParams, project_items, slot_attention
 from memjax.ops.gru import GRUParams, MultiHeadGRUParams, update_slots
+from memjax.ops.recurrence import carry_like
 from memjax.typing import Array, Bool, Float, Normalize
 
 
@@ -73,6 +74,7 @@ def write_stream(
     """
     if mask is None:
         mask = jnp.ones(segments.shape[:2], bool)
+    segments = jnp.where(mask[..., None], segments, 0)  # before the projection: its gradient sees padding too
 
     def step(slots, segment):
         items, projected, real = segment
@@ -80,4 +82,6 @@ def write_stream(
         return slots, None
 
     step = jax.checkpoint(step) if remat else step
-    return jax.lax.scan(step, slots, (segments, project_items(params.attention, segments), mask))[0]
+    projected = project_items(params.attention, segments)
+    slots, _ = jax.lax.scan(step, carry_like(slots, segments), (segments, projected, mask))
+    return slots

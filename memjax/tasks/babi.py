@@ -3,16 +3,13 @@
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from memjax.errors import MemjaxError, require
+from memjax.tasks.builders.babi_format import Records, Story
 from memjax.tasks.contract import Batch, Split, TaskShape
-
-if TYPE_CHECKING:
-    from memjax.tasks.builders.babi import Records
-    from memjax.tasks.builders.babi_format import Story
 
 PAD, UNKNOWN = 0, 1
 UNSEEN = -1
@@ -22,7 +19,10 @@ _PLACES = ("early", "later")
 
 @dataclass(frozen=True)
 class BabiSpec:
-    """folder: of the archive, like "en-10k". task: 1 to 20, 0 for all jointly. words: N, the most in a sentence."""
+    """folder: of the archive, like "en-10k". task: 1 to 20, 0 for all jointly. words: the most in a sentence.
+
+    N is the longest sentence that there is, so that no step pays for padding that no sentence fills.
+    """
 
     folder: str
     task: int
@@ -93,7 +93,6 @@ class Babi:
         self._questions, question_rows = _table(questions, word_ids)
         longest = self._sentences.shape[1]
         require(longest <= spec.words, f"a sentence has {longest} words, words is {spec.words}; set it to {longest}")
-        self._sentences = np.pad(self._sentences, ((0, 0), (0, spec.words - longest)))
 
         label_ids = {answer: place for place, answer in enumerate(self.answers)}
         tag, names, tag_of = _tags(spec, tasks, everything)
@@ -106,7 +105,7 @@ class Babi:
         self.shape = TaskShape(
             items=len(self.vocabulary),
             segments=segments,
-            segment=spec.words,
+            segment=longest,
             queries=len(self.vocabulary),
             query_words=self._questions.shape[1],
             answer="classes",
@@ -137,7 +136,7 @@ class Babi:
         return {**batch, self._tag: part.tag[indices]} if self._tag else batch
 
 
-def _choose(records: "Records", spec: BabiSpec) -> tuple[tuple[str, ...], list[int]]:
+def _choose(records: Records, spec: BabiSpec) -> tuple[tuple[str, ...], list[int]]:
     """What a reader of the figures must know, and the tasks to use: those that can be trained and tested."""
     known = sorted({task for tasks in records.splits.values() for task in tasks})
     lacking = {
@@ -161,7 +160,7 @@ def _choose(records: "Records", spec: BabiSpec) -> tuple[tuple[str, ...], list[i
     return (*extras, *(left_out if spec.task == 0 else ())), tasks
 
 
-def _read(records: "Records", tasks: Sequence[int]) -> dict[Split, list[tuple[int, "Story"]]]:
+def _read(records: Records, tasks: Sequence[int]) -> dict[Split, list[tuple[int, Story]]]:
     """The (task, story) pairs of each split, with valid held out of train where the folder has none."""
     result: dict[Split, list[tuple[int, Story]]] = {split: [] for split in _SPLITS}
     for task in tasks:
@@ -181,7 +180,7 @@ def _read(records: "Records", tasks: Sequence[int]) -> dict[Split, list[tuple[in
     return result
 
 
-def _texts(stories: Iterable["Story"]) -> set[str]:
+def _texts(stories: Iterable[Story]) -> set[str]:
     return {text for story in stories for text in (*story.sentences, *(question.text for question in story.questions))}
 
 
@@ -195,7 +194,7 @@ def _table(texts: Iterable[str], word_ids: dict[str, int]) -> tuple[np.ndarray, 
     return table, rows
 
 
-def _tags(spec: BabiSpec, tasks: list[int], stories: list["Story"]) -> tuple[str, tuple[str, ...], Callable | None]:
+def _tags(spec: BabiSpec, tasks: list[int], stories: list[Story]) -> tuple[str, tuple[str, ...], Callable | None]:
     """The name of the tag ("" for none), the names of its values, and the value of (task, question)."""
     if spec.task == 0:
         return "task", tuple(map(str, tasks)), lambda task, question: tasks.index(task)

@@ -1,8 +1,8 @@
 """What a task is: its shape, and examples made from (split, index). NumPy only; a task knows nothing of models."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -18,8 +18,9 @@ class TaskShape:
 
     items: ids of the stream's items are in [0, items). segments, segment: T and N. queries: ids of the query are in
     [0, queries); query_words is W for a text query (0 is its padding), None where the query is one id.
-    answer: "classes" (label in [0, classes)), "candidates" (label is the place among A texts of ids) or "click"
-    (label in {0, 1}; classes is 2). tags: for each tag of an example, the names of its values, to split metrics by.
+    answer: "classes" (label in [0, classes), or -1 for an answer that is none of them), "candidates" (label is the
+    place among A texts of ids) or "click" (label in {0, 1}; classes is 2).
+    tags: for each tag of an example, the names of its values, to split metrics by.
     """
 
     items: int
@@ -32,6 +33,7 @@ class TaskShape:
     tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
+@runtime_checkable
 class Task(Protocol):
     """A task: fixed shapes, and any batch of examples at once.
 
@@ -41,6 +43,7 @@ class Task(Protocol):
     """
 
     shape: TaskShape
+    notes: Sequence[str]  # what must be said beside any figure on this task
 
     def size(self, split: Split) -> int:
         """How many examples the split has."""

@@ -45,6 +45,8 @@ class Evidence:
     in the early or the later half, equally likely; tag "quarter" says where its middle lies.
     """
 
+    notes = ()
+
     def __init__(self, spec: EvidenceSpec):
         _check(spec)
         self.spec = spec
@@ -134,7 +136,7 @@ class Evidence:
             occurs = np.ones((*others.shape[:2], windows.shape[1]), bool)
             for place in range(self.spec.evidence):
                 occurs &= windows[:, None, :, place] == others[:, :, None, place]
-            occurs = occurs.any(axis=-1)
+            occurs = np.any(occurs, axis=-1)
         else:
             # In order anywhere in the stream: stricter than within 20% of it, and one pass over the stream.
             found = np.zeros(others.shape[:2], np.int64)
@@ -144,7 +146,7 @@ class Evidence:
                 found += wanted == facts[:, place, None]
             occurs = found == self.spec.evidence
         occurs[np.arange(len(answer)), answer] = False
-        return occurs.any(axis=1)
+        return np.any(occurs, axis=1)
 
 
 def _draw_chains(spec: EvidenceSpec) -> np.ndarray:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 from jax.sharding import Mesh
 from rich.console import Console
 
@@ -66,6 +67,8 @@ def evaluate(experiment: Experiment, folder: Path) -> dict[str, Any]:
         "task": task_name(config),
         "step": step,
         "examples": task.size("test"),
+        "classes": task.shape.classes,
+        "notes": list(task.notes),
         "parameters": sum(x.size for x in jax.tree.leaves(params)),
         "state_bytes": None,
         "metrics": make_evaluator(model, task, mesh, config.training.batch_size)(params, "test"),
@@ -100,7 +103,7 @@ def task_name(config: Config) -> str:
 
 def _initial(experiment: Experiment, model: System, steps: int, phase: str) -> TrainState:
     config, task = experiment.config, experiment.task
-    example = {name: value[0] for name, value in task.examples("train", [0]).items()}
+    example = {name: value[0] for name, value in task.examples("train", np.zeros(1, int)).items()}
     key = jax.random.fold_in(jax.random.key(config.training.seed), phase == "sampler")
     params = init_params(model, key, example)
     return init_state(params, make_optimizer(config.optimizer, steps))

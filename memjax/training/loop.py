@@ -67,7 +67,11 @@ def fit(
                 progress.update(bar, completed=step, loss=means["answer_loss"], accuracy=means["accuracy"])
                 log.write(step, means | {"seconds": time.perf_counter() - began})
             if step % config.validate_every == 0 or step == steps:
-                log.write(step, {"split": "valid"} | validate(state.params))
+                valid = validate(state.params)
+                log.write(step, {"split": "valid"} | valid)
+                if not console.is_terminal:
+                    accuracy = f"validation accuracy {valid['accuracy']:.3f}"
+                    console.print(f"{phase} {step}/{steps}  {accuracy}  {time.perf_counter() - began:.0f} s")
             if saving:
                 checkpoint.save(manager, step, state, data)
         manager.wait_until_finished()

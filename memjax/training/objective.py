@@ -26,8 +26,8 @@ def answer_metrics(logits: Array, label: Array) -> dict[str, Array]:
 
 def answer_example(model: System, params: Params, example: Example, key: Key | None = None) -> dict[str, Array]:
     """Memorizes and answers one example: its metrics."""
-    slots, _ = model.apply(params, example["stream"], example["mask"], key=key, method="memorize")
-    logits = model.apply(params, slots, example["query"], example.get("candidates"), method="answer")
+    slots, _ = _call(model, params, "memorize", example["stream"], example["mask"], key=key)
+    logits = _call(model, params, "answer", slots, example["query"], example.get("candidates"))
     return answer_metrics(logits, example["label"])
 
 
@@ -56,16 +56,16 @@ def rehearsal_objective(
     def one(params: Params, frozen: Params, example: Example) -> dict[str, Array]:
         memory_key, draw_key, build_key, sample_key = jax.random.split(example["key"], 4)
         stream, mask, query = example["stream"], example["mask"], example["query"]
-        slots, aux_loss = model.apply(params, stream, mask, key=memory_key, method="memorize")
-        logits = model.apply(params, slots, query, example.get("candidates"), method="answer")
+        slots, aux_loss = _call(model, params, "memorize", stream, mask, key=memory_key)
+        logits = _call(model, params, "answer", slots, query, example.get("candidates"))
         metrics = answer_metrics(logits, example["label"]) | {"aux_loss": aux_loss}
         if not rehearses:
             return metrics
         if sampler is None:
             chosen, drawn = draw_anywhere(draw_key, mask, weights.fragments)
         else:
-            raw = sampler.apply(frozen, stream, mask, method="memorize")[0]
-            scores = sampler.apply(frozen, raw, query, method="scores")
+            means, _ = _call(sampler, frozen, "memorize", stream, mask)
+            scores = _call(sampler, frozen, "scores", means, query)
             chosen, drawn = draw_fragments(
                 draw_key, scores, mask, weights.fragments, deterministic=weights.deterministic
             )
@@ -79,8 +79,8 @@ def rehearsal_objective(
             drawn,
             mask_ratio=weights.mask_ratio,
         )
-        recollection, familiarity = model.apply(
-            params, slots, fragments, negatives=weights.negatives or None, key=sample_key, method="rehearse"
+        recollection, familiarity = _call(
+            model, params, "rehearse", slots, fragments, negatives=weights.negatives, key=sample_key
         )
         return metrics | {"recollection_loss": recollection, "familiarity_loss": familiarity}
 
@@ -95,6 +95,10 @@ def rehearsal_objective(
     return loss
 
 
+def _call(model: System, params: Params, method: str, *args: Any, **kwargs: Any) -> Any:
+    return model.apply(params, *args, method=method, **kwargs)
+
+
 def init_params(model: System, key: Key, example: Example) -> Params:
     """Parameters of a system, from one example's shapes."""
 
@@ -105,7 +109,7 @@ def init_params(model: System, key: Key, example: Example) -> Params:
             chosen, drawn = jnp.zeros(1, int), jnp.ones(1, bool)
             none = jax.random.key(0)
             fragments = build_fragments(none, stream, mask, stream, mask, chosen, drawn, mask_ratio=0.5)
-            model.rehearse(slots, fragments)
+            model.rehearse(slots, fragments, negatives=0, key=none)
         return logits
 
     arguments = (example["stream"], example["mask"], example["query"], example.get("candidates"))

@@ -28,6 +28,6 @@ def split(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec("data"))
 
 
-def place_batch(mesh: Mesh, batch: dict[str, np.ndarray]) -> PyTree:
+def place_batch(mesh: Mesh, batch: dict[str, np.ndarray] | np.ndarray) -> PyTree:
     """This process's rows of a batch as arrays over the whole mesh."""
     return jax.tree.map(lambda x: jax.make_array_from_process_local_data(split(mesh), x), batch)

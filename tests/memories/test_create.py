@@ -1,6 +1,6 @@
 """Mistakes of the caller: one clear line, before anything is compiled."""
 
-import re
+import contextlib
 
 import jax
 import jax.numpy as jnp
@@ -27,9 +27,15 @@ def nothing_compiles():
     assert compiled == []
 
 
+@contextlib.contextmanager
 def raises(*words):
     """A MemjaxError of one line with all the words in it."""
-    return pytest.raises(MemjaxError, match="".join(f"(?=.*{re.escape(word)})" for word in words) + r"[^\n]+\Z")
+    with pytest.raises(MemjaxError) as caught:
+        yield
+    message = str(caught.value)
+    assert "\n" not in message
+    for word in words:
+        assert word in message
 
 
 @pytest.mark.parametrize(
@@ -54,7 +60,7 @@ def raises(*words):
         ("rehearsal", {"encoder": "grru"}, ["unknown encoder 'grru'", "did you mean 'gru'?"]),
         ("rehearsal", {"encoder": "gru", "width": 7, "heads": 1}, ["width 7", "even"]),
         ("rehearsal", {"normalize": "item"}, ["unknown normalize 'item'", "did you mean 'items'?"]),
-        ("rehearsal", {"slots": "4"}, ["slots", "'4'"]),
+        ("rehearsal", {"segment": "3"}, ["segment", "'3'"]),
         ("rehearsal", {"width": 8.0}, ["width", "8.0"]),
         ("continual", {"update_heads": None}, ["update_heads", "None"]),
     ],

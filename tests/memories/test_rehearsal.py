@@ -26,10 +26,10 @@ MEMORIES = {
 @functools.cache
 def made(label):
     """`(memory, params, items, mask)` in float64; all parameters random, so that each of them counts."""
-    memory, rng = memories.create(label.split()[0].strip(","), **MEMORIES[label], dtype=jnp.float64), np.random.default_rng(4)
-    shapes = jax.eval_shape(
-        functools.partial(memory.init, method=memorize), jax.random.key(0), jnp.zeros((T, N, WIDTH))
-    )
+    memory = memories.create(label.split()[0].strip(","), **MEMORIES[label], dtype=jnp.float64)
+    rng, init = np.random.default_rng(4), functools.partial(memory.init, method=memorize)
+    with jax.enable_x64(True):
+        shapes = jax.eval_shape(init, jax.random.key(0), jnp.zeros((T, N, WIDTH)))
     params = jax.tree.map(lambda leaf: rng.normal(size=leaf.shape), shapes)
     mask = np.array([[1, 1, 1], [0, 1, 1], [0, 0, 0], [1, 1, 0]], bool)
     return memory, params, rng.normal(size=(T, N, WIDTH)), mask
@@ -46,6 +46,10 @@ def memorized(label):
 
     with jax.enable_x64(True):
         return float64(jax.jit(both, compiler_options=quick())(*cast((params, items, mask), jnp.float64)))
+
+
+def init(memory, items):
+    return jax.jit(functools.partial(memory.init, method=memorize), compiler_options=quick())(jax.random.key(0), items)
 
 
 def gru(params, name):
@@ -95,9 +99,8 @@ def test_encoding_is_the_equations(label):
 def test_permuting_the_initial_slots_permutes_the_final_ones(label):
     memory, params, items, mask = made(label)
     order = np.array([2, 0, 1])
-    permuted = jax.tree.map(lambda leaf: leaf, params)
     (name,) = {name for name in params["params"] if "slots" in name}
-    permuted["params"][name] = params["params"][name][order]
+    permuted = {"params": {**params["params"], name: params["params"][name][order]}}
     with jax.enable_x64(True):
         args = cast((permuted, items, mask), jnp.float64)
         state, _ = jax.jit(functools.partial(memory.apply, method=memorize), compiler_options=quick())(*args)
@@ -107,8 +110,8 @@ def test_permuting_the_initial_slots_permutes_the_final_ones(label):
 @pytest.mark.parametrize("label", ["rehearsal", "continual"])
 def test_the_initial_slots_are_distinct(label):
     """Attention and update are shared, so equal slots would stay equal for ever."""
-    memory, *_ = made(label)
-    params = memory.init(jax.random.key(0), jnp.ones((1, N, WIDTH)), method=memorize)
+    memory = memories.create(label, **MEMORIES[label])
+    params = init(memory, jnp.ones((1, N, WIDTH)))
     start = np.asarray(memory.apply(params, method="initial_state"))
     distances = np.linalg.norm(start[:, None] - start[None], axis=-1)
     assert (distances[~np.eye(len(start), dtype=bool)] > 0.1).all()
@@ -117,15 +120,16 @@ def test_the_initial_slots_are_distinct(label):
 @pytest.mark.parametrize("label", ["rehearsal", "continual"])
 def test_only_what_needs_the_slots_is_computed_inside_the_scan(label):
     memory, params, items, mask = made(label)
-    args = cast((params, items, mask), jnp.float32)
-    jaxpr = jax.make_jaxpr(functools.partial(memory.apply, method=memorize))(*args).jaxpr
+    with jax.enable_x64(True):
+        args = cast((params, items, mask), jnp.float64)
+        jaxpr = jax.make_jaxpr(functools.partial(memory.apply, method=memorize))(*args).jaxpr
     assert matmuls_that_no_carry_reaches(jaxpr) == []
 
 
 def test_heads_each_start_as_one_small_gru_would():
     """The spread of a head's weights follows its own fan-in, not that of all heads together."""
     memory = memories.create("continual", slots=2, width=64, segment=2, layers=0, update_heads=8)
-    params = memory.init(jax.random.key(0), jnp.ones((1, 2, 64)), method=memorize)["params"]
+    params = init(memory, jnp.ones((1, 2, 64)))["params"]
     for name, fan_in in (("update_w_slot", 64), ("update_w_item", 64), ("update_gru_w_x", 8), ("update_gru_w_h", 8)):
         np.testing.assert_allclose(params[name].std(), fan_in**-0.5, rtol=0.1)
     assert_same(params["update_gru_b_x"], jnp.zeros((8, 24)))

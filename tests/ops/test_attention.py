@@ -53,9 +53,7 @@ def test_without_a_mask_everything_is_real(rng, attention):
     )
     read = cast(cases.hops(rng, width=4), jnp.float32)
     query = normal(rng, 4)
-    assert_same(
-        ops.multi_hop_read(read, slots, query), ops.multi_hop_read(read, slots, query, jnp.ones(3, bool))
-    )
+    assert_same(ops.multi_hop_read(read, slots, query), ops.multi_hop_read(read, slots, query, jnp.ones(3, bool)))
 
 
 def test_scores_of_any_size_stay_finite(rng, attention):

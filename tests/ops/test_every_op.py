@@ -20,8 +20,8 @@ every_padded_op = pytest.mark.parametrize("name", PADDED)
 
 
 def oracle(name, params, data, aux):
-    examples = [jax.tree.map(lambda leaf: leaf[i], (data, aux)) for i in range(BATCH)]
-    outs = [CASES[name].oracle(params, **data, **aux) for data, aux in examples]
+    examples = ({key: value[i] for key, value in {**data, **aux}.items()} for i in range(BATCH))
+    outs = [CASES[name].oracle(params, **example) for example in examples]
     return jax.tree.map(lambda *leaves: np.stack(leaves), *outs)
 
 
@@ -81,8 +81,7 @@ def test_gradients_are_the_oracles_differences(name):
     for i, (leaf, gradient) in enumerate(zip(leaves, jax.tree.leaves(gradients), strict=True)):
         direction = rng.normal(size=leaf.shape)
         ahead, behind = (
-            loss(treedef.unflatten([*leaves[:i], leaf + sign * step * direction, *leaves[i + 1 :]]))
-            for sign in (1, -1)
+            loss(treedef.unflatten([*leaves[:i], leaf + sign * step * direction, *leaves[i + 1 :]])) for sign in (1, -1)
         )
         slope = np.sum(np.asarray(gradient) * direction)
         np.testing.assert_allclose(slope, (ahead - behind) / (2 * step), rtol=1e-6, atol=1e-7)

@@ -33,9 +33,7 @@ def test_a_candidate_that_does_not_count_never_matters(recollection):
     predicted, candidates, target, masked = recollection
     valid = jnp.ones((4, 6), bool).at[:, 3].set(False)
     loss, (_, gradient) = recollection_and_gradients(predicted, candidates, target, masked, valid=valid)
-    assert_same(
-        recollection_and_gradients(predicted, candidates.at[3].set(1e3), target, masked, valid=valid)[0], loss
-    )
+    assert_same(recollection_and_gradients(predicted, candidates.at[3].set(1e3), target, masked, valid=valid)[0], loss)
     assert (gradient[3] == 0).all() and (gradient[4] != 0).all()
 
 

@@ -23,11 +23,14 @@ def test_all_ways_to_compute_it_agree_with_the_oracle_and_in_their_gradients(len
     expected = oracle(decay, x, initial if start else np.zeros(width))
     gradients = []
     for impl in IMPLS:
+
         def loss(arrays, impl=impl):
             states = ops.linear_recurrence(*arrays, impl=impl)
             return (states**2).sum(), states
 
-        got, states = jax.jit(jax.grad(loss, has_aux=True), compiler_options=quick())(cast((decay, x, initial), jnp.float32))
+        got, states = jax.jit(jax.grad(loss, has_aux=True), compiler_options=quick())(
+            cast((decay, x, initial), jnp.float32)
+        )
         assert_close(states, expected, 1e-5)
         gradients.append(got)
     assert_close(*gradients, 1e-4)

@@ -74,9 +74,7 @@ def test_padding_at_the_end_of_a_stream_or_of_its_segments_changes_nothing(updat
 
 def test_without_a_mask_everything_is_real():
     params, state, segments, mask = arguments()
-    assert_same(
-        write_stream(params, state, segments), write_stream(params, state, segments, jnp.ones_like(mask))
-    )
+    assert_same(write_stream(params, state, segments), write_stream(params, state, segments, jnp.ones_like(mask)))
 
 
 def test_normalize_reaches_every_write():
@@ -110,9 +108,6 @@ def test_only_what_needs_the_slots_is_computed_inside_the_scan():
     assert matmuls_that_no_carry_reaches(jaxpr) == []
 
     def naive(params, state, segments, mask):
-        return jax.lax.scan(
-            lambda slots, xs: (ops.write_segment(params, slots, *xs), None), state, (segments, mask)
-        )
+        return jax.lax.scan(lambda slots, xs: (ops.write_segment(params, slots, *xs), None), state, (segments, mask))
 
     assert len(matmuls_that_no_carry_reaches(jax.make_jaxpr(naive)(params, state, segments, mask).jaxpr)) == 1
-

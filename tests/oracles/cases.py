@@ -1,4 +1,4 @@
-"""For each public op: its oracle, and random float64 arguments for both. `tests/ops/test_every_op.py` runs over them."""
+"""For each public op: its oracle, and random float64 arguments for both. test_every_op.py runs over them."""
 
 from collections.abc import Callable
 from functools import partial

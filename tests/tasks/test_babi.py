@@ -1,5 +1,6 @@
 """The bAbI task: batches against a slow re-reading of the raw text, splits, and stories that train has never seen."""
 
+import functools
 import io
 import re
 import tarfile
@@ -16,7 +17,7 @@ from memjax.tasks.contract import check_batch
 REAL = Path(__file__).parents[3] / "shared" / "data" / "babi"
 ARCHIVE = REAL / "babi_tasks_v1-2_en.tar.gz"
 PARTIAL = REAL / "qa3_three-supporting-facts_10k_train.PARTIAL_1925q.txt.gz"
-SOME_10K = re.compile(r".*/en-10k/qa(1|3|4)_.*|.*/en-valid/qa(1|3)_.*|.*/en-valid-10k/qa(1|3)_.*")
+USED = re.compile(r".*/(en/qa|en-10k/qa3_|en-valid-10k/qa[13]_)")
 
 
 @pytest.fixture(scope="session")
@@ -24,20 +25,18 @@ def texts():
     """The raw text of the real files that the tests use, by folder and name: all of en, a few of the others."""
     if not ARCHIVE.exists():
         pytest.skip("needs the bAbI archive")
-    result = {}
     with tarfile.open(ARCHIVE) as archive:
-        for info in archive:
-            if re.match(r".*/en/qa", info.name) or SOME_10K.match(info.name):
-                result[info.name.split("/", 1)[1]] = archive.extractfile(info).read().decode()
-    return result
+        used = [info for info in archive if USED.match(info.name)]
+        return {info.name.split("/", 1)[1]: archive.extractfile(info).read().decode() for info in used}
 
 
 @pytest.fixture(scope="session")
 def data(texts, tmp_path_factory):
     root = tmp_path_factory.mktemp("babi")
     for name, text in texts.items():
-        (root / "raw" / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / "raw" / name).write_text(text)
+        path = root / "raw" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
     prepare(root / "raw", root, extra={"en-10k": PARTIAL})
     return root
 
@@ -45,6 +44,29 @@ def data(texts, tmp_path_factory):
 @pytest.fixture(scope="session")
 def joint(data):
     return Babi(BabiSpec("en", 0, 12, str(data)))
+
+
+@pytest.fixture(scope="session")
+def column(joint):
+    """All of a split's labels, or tags, of the joint task."""
+
+    def get(split, key):
+        parts = np.array_split(np.arange(joint.size(split)), 50)
+        return np.concatenate([joint.examples(split, part)[key] for part in parts])
+
+    return functools.cache(get)
+
+
+@pytest.fixture(scope="session")
+def held_out(texts):
+    """Of each task of en, the train questions that stay in train, and those of its last tenth of stories."""
+    result = {}
+    for number in range(1, 21):
+        lines = raw(texts, "en", number, "train")
+        stories = lines[-1][-1] + 1
+        first = stories - stories // 10
+        result[number] = [line for line in lines if line[-1] < first], [line for line in lines if line[-1] >= first]
+    return result
 
 
 def raw(texts, folder, task, split):
@@ -81,22 +103,12 @@ def test_the_first_story_of_task_1(data):
     task = Babi(BabiSpec("en", 1, 6, str(data)))
     batch = task.examples("train", np.arange(2))
     stream, query, answer = decoded(task, batch, 1)
-    assert [" ".join(sentence) for sentence in stream if sentence] == [
-        "mary moved to the bathroom",
-        "john went to the hallway",
-        "daniel went back to the hallway",
-        "sandra moved to the garden",
-    ]
+    first = "mary moved to the bathroom. john went to the hallway. daniel went back to the hallway."
+    assert ". ".join(map(" ".join, stream[:4])) == first + " sandra moved to the garden" and not any(stream[4:])
     assert " ".join(query) == "where is daniel" and answer == "hallway"
     assert batch["stream"].shape == batch["mask"].shape == (2, 10, 6)
     assert batch["query"].shape == (2, 3) and batch["label"].shape == batch["place"].shape == (2,)
-    assert [batch[key].dtype for key in ("stream", "mask", "query", "label", "place")] == [
-        np.int32,
-        bool,
-        np.int32,
-        np.int32,
-        np.int32,
-    ]
+    assert {key: value.dtype.name for key, value in batch.items()} == dict.fromkeys(batch, "int32") | {"mask": "bool"}
     # Of four statements the third supports the answer; of two the first.
     assert task.shape.tags == {"place": ("early", "later")} and batch["place"].tolist() == [0, 1]
     assert task.shape.classes == 6 and task.shape.answer == "classes" and task.notes == ()
@@ -106,29 +118,32 @@ def test_joint_sizes(texts, joint):
     shape = joint.shape
     assert joint.size("test") == 20000 and joint.size("train") + joint.size("valid") == 20000
     assert shape.tags == {"task": tuple(str(task) for task in range(1, 21))}
-    assert (shape.segments, shape.segment, shape.items) == (228, 12, shape.queries)
+    assert (shape.segments, shape.segment, shape.items) == (228, 11, shape.queries)
     every = [line for task in range(1, 21) for split in ("train", "test") for line in raw(texts, "en", task, split)]
     assert shape.segments == max(len(statements) for statements, *_ in every)
+    assert shape.segment == max(len(plain(statement)) for statements, *_ in every for statement in set(statements))
     assert shape.query_words == max(len(plain(question)) for _, question, *_ in every)
     # All words of the language: those of the text, and the answers of one word.
     assert len({*joint.vocabulary[2:], *(word for answer in joint.answers for word in answer.split(","))}) == 156
     assert {"apple,milk", "n,w"} <= set(joint.answers)
 
 
+def test_every_unseen_answer_of_the_test_split_is_labelled_so(texts, joint, column, held_out):
+    known = {answer.lower() for lines, _ in held_out.values() for _, _, answer, *_ in lines}
+    expected = sum(line[2].lower() not in known for task in range(1, 21) for line in raw(texts, "en", task, "test"))
+    labels = column("test", "label")
+    # argmax gives an id from 0 on, so that a label below 0 can never be right.
+    assert UNSEEN < 0 and (labels == UNSEEN).sum() == expected > 0
+    assert labels.min() == UNSEEN and labels.max() < joint.shape.classes
+
+
 @pytest.mark.parametrize("number", range(1, 21))
-def test_batches_are_the_raw_text(texts, joint, number):
-    lines = raw(texts, "en", number, "train")
-    held = sorted({story for *_, story in lines})
-    held = set(held[-(len(held) // 10) :])
-    expected = {
-        "train": [line for line in lines if line[-1] not in held],
-        "valid": [line for line in lines if line[-1] in held],
-        "test": raw(texts, "en", number, "test"),
-    }
+def test_batches_are_the_raw_text(texts, joint, column, held_out, number):
+    train, valid = held_out[number]
+    known = {answer.lower() for lines, _ in held_out.values() for _, _, answer, *_ in lines}
     rng = np.random.default_rng(number)
-    for split, questions in expected.items():
-        tags = joint.examples(split, np.arange(joint.size(split)))["task"] if number == 1 else joint._splits[split].tag
-        indices = np.flatnonzero(tags == number - 1)
+    for split, questions in {"train": train, "valid": valid, "test": raw(texts, "en", number, "test")}.items():
+        indices = np.flatnonzero(column(split, "task") == number - 1)
         assert len(indices) == len(questions)
         chosen = [0, len(questions) - 1, *rng.integers(0, len(questions), 5)]
         batch = joint.examples(split, indices[chosen])
@@ -139,7 +154,7 @@ def test_batches_are_the_raw_text(texts, joint, number):
             assert stream[: len(statements)] == [plain(statement) for statement in statements]
             assert not any(stream[len(statements) :])
             assert query == plain(question)
-            assert label == (answer if answer in joint.answers else None)
+            assert label == (answer.lower() if answer.lower() in known else None)
             np.testing.assert_array_equal(batch["stream"][row] != 0, batch["mask"][row])
 
 
@@ -151,18 +166,16 @@ def test_places_are_those_of_the_last_fact(texts, data):
     assert got.tolist() == expected and 0 < got.mean() < 1
 
 
-def test_train_and_valid_share_no_story(texts, data):
-    lines = raw(texts, "en", 20, "train")
+def test_train_and_valid_share_no_story(data, held_out):
     task = Babi(BabiSpec("en", 20, 12, str(data)))
-    stories = lines[-1][-1] + 1
-    valid = [line for line in lines if line[-1] >= stories - stories // 10]
-    assert (task.size("train"), task.size("valid")) == (len(lines) - len(valid), len(valid))
-    keys = {}
+    assert [task.size("train"), task.size("valid")] == [len(lines) for lines in held_out[20]]
+    task = Babi(BabiSpec("en", 1, 6, str(data)))
+    whole = {}
     for split in ("train", "valid"):
         batch = task.examples(split, np.arange(task.size(split)))
-        # Questions of a story share its first sentences; the longest stream of a story tells stories apart.
-        keys[split] = {tuple(stream[:2].ravel()) + (stream.tobytes(),) for stream in batch["stream"]}
-    assert not keys["train"] & keys["valid"]
+        # Each story of task 1 has ten statements, and a question after the last.
+        whole[split] = {stream.tobytes() for stream in batch["stream"][batch["mask"].any(2).all(1)]}
+    assert (len(whole["train"]), len(whole["valid"])) == (180, 20) and not whole["train"] & whole["valid"]
 
 
 def test_a_valid_file_is_used_and_train_left_whole(texts, data):
@@ -188,16 +201,13 @@ def test_the_missing_file_of_task_3(data):
 
 def test_the_same_index_is_the_same_example(data):
     one, other = (Babi(BabiSpec("en", 8, 10, str(data))) for _ in range(2))
-    assert one.vocabulary == other.vocabulary and one.answers == other.answers and one.shape == other.shape
+    assert (one.vocabulary, one.answers, one.shape) == (other.vocabulary, other.answers, other.shape)
     indices = np.random.default_rng(0).integers(0, one.size("train"), 32)
     first, again = one.examples("train", indices), other.examples("train", indices[::-1])
     for key, value in first.items():
         np.testing.assert_array_equal(value, again[key][::-1])
     first["stream"][:] = 7
     assert (one.examples("train", indices)["stream"] != 7).any()
-
-
-# --- without the real data
 
 
 def story(*lines):
@@ -230,17 +240,11 @@ def test_what_train_has_never_seen(tmp_path):
     batch = task.examples("test", np.arange(3))
     check_batch(task.shape, batch)
     assert task.shape.segments == 3 and task.shape.classes == 1 and task.shape.query_words == 4
-    assert batch["label"].tolist() == [UNSEEN, 0, 0]
+    assert batch["label"].tolist() == [UNSEEN, 0, 0] and batch["place"].tolist() == [1, 0, 0]
     assert batch["stream"][0, 1].tolist() == [4, 1, 1, 1, 1, 1, 1, 1, 1]
     assert batch["query"].tolist() == [[5, 3, 4, 0], [5, 1, 3, 4], [5, 3, 4, 0]]
     valid = task.examples("valid", np.array([0]))
     assert valid["label"].tolist() == [UNSEEN] and valid["stream"][0, 0].tolist() == [1, 3, 1, 0, 0, 0, 0, 0, 0]
-    assert batch["place"].tolist() == [1, 0, 0]
-
-
-def test_an_unseen_answer_is_no_class():
-    # argmax gives an id from 0 on, so that this label can never be right.
-    assert UNSEEN < 0
 
 
 def test_another_language(tmp_path):
@@ -257,8 +261,7 @@ def test_another_language(tmp_path):
 
 
 def test_questions_without_facts_have_no_place(tmp_path):
-    files = {"1_train": TRAIN.replace("\t1", ""), "1_test": TEST}
-    task = made(tmp_path, **files)(1)
+    task = made(tmp_path, **{"1_train": TRAIN.replace("\t1", ""), "1_test": TEST})(1)
     assert task.shape.tags == {} and set(task.examples("test", np.arange(3))) == {"stream", "mask", "query", "label"}
 
 
@@ -267,9 +270,8 @@ def test_joint_uses_what_is_there(tmp_path):
     create = made(tmp_path, **files)
     task = create(0)
     assert task.shape.tags == {"task": ("1", "22")} and task.notes == ("task 2 is left out: no test file",)
-    assert [task.size(split) for split in ("train", "valid", "test")] == [19, 11, 6]
+    assert [task.size(split) for split in ("train", "valid", "test")] == [19, 11, 6] and create(22).size("train") == 10
     assert task.examples("valid", np.arange(11))["task"].tolist() == [0] + [1] * 10
-    assert create(22).size("train") == 10
     for number, match in [
         (2, "has no test file"),
         (3, "has no task 3; it has 0 .joint., 1, 2, 22"),
@@ -280,18 +282,18 @@ def test_joint_uses_what_is_there(tmp_path):
 
 
 def test_impossible_specs_and_indices(tmp_path):
-    create = made(tmp_path, **{"1_train": TRAIN, "1_test": TEST, "2_train": TRAIN[:50], "2_test": TEST})
-    with pytest.raises(MemjaxError, match="a sentence has 9 words, words is 8; set it to 9"):
-        create(1, words=8)
-    with pytest.raises(MemjaxError, match="words must be at least 1"):
-        create(1, words=0)
-    with pytest.raises(MemjaxError, match="'en-1k' is not prepared; prepared: en"):
-        Babi(BabiSpec("en-1k", 1, 9, str(tmp_path)))
-    with pytest.raises(MemjaxError, match="memjax prepare babi --from ARCHIVE --data_dir="):
-        Babi(BabiSpec("en", 1, 9, str(tmp_path / "none")))
-    for index in (-1, 3):
-        with pytest.raises(MemjaxError, match="test split has 3 questions"):
-            create(1).examples("test", np.array([0, index]))
+    create = made(tmp_path, **{"1_train": TRAIN, "1_test": TEST})
+    assert create(1, words=9).shape == create(1, words=20).shape
     one = story("Mary is home.", "Where is Mary?\thome\t1")
-    with pytest.raises(MemjaxError, match="one train story"):
-        made(tmp_path, "one", **{"1_train": one, "1_test": one})(1)
+    for wrong, match in [
+        (lambda: create(1, words=8), "a sentence has 9 words, words is 8; set it to 9"),
+        (lambda: create(1, words=0), "words must be at least 1"),
+        (lambda: Babi(BabiSpec("en-1k", 1, 9, str(tmp_path))), "'en-1k' is not prepared; prepared: en"),
+        (lambda: Babi(BabiSpec("en", 1, 9, "none")), "memjax prepare babi --from ARCHIVE --data_dir=none"),
+        (lambda: create(1).examples("test", np.array([0, -1])), "test split has 3 questions"),
+        (lambda: create(1).examples("test", np.array([0, 3])), "test split has 3 questions"),
+        (lambda: made(tmp_path, "one", **{"1_train": one, "1_test": one})(1), "one train story"),
+    ]:
+        with pytest.raises(MemjaxError, match=match) as caught:
+            wrong()
+        assert "\n" not in str(caught.value)

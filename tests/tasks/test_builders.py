@@ -63,7 +63,12 @@ def test_a_story_is_parsed():
         Question(3, "What is in the hallway?", "John,Daniel", (1, 2)),
     )
     assert second == (("Sandra is tired.",), (Question(1, "Why?", "tired", (0,)),))
-    assert parse("\ufeff".join(["", ""]) + ENGLISH.replace("\n", "\r\n"), "qa1_train.txt") == [first, second]
+    assert parse(ENGLISH.replace("\n", "\r\n"), "qa1_train.txt") == [first, second]
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path):
+    source = tar(tmp_path / "a.tar", {"en/qa1_train.txt": "\ufeff" + ENGLISH})
+    assert read_source(source) == {"en": {(1, "train"): parse(ENGLISH, "")}}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import tensorflow_datasets as tfds
 from absl import logging
 
 from memjax.errors import MemjaxError, require
-from memjax.tasks.builders.babi_format import Folder, Question, Story, read_extra, read_source
+from memjax.tasks.builders.babi_format import Folder, Question, Records, Story, read_extra, read_source
 
 URL = "http://www.thespermwhale.com/jaseweston/babi/tasks_1-20_v1-2.tar.gz"
 _FOLDERS = ("en", "en-10k", "en-valid", "en-valid-10k", "hn", "hn-10k", "shuffled", "shuffled-10k")
@@ -97,21 +97,6 @@ class Prepared(NamedTuple):
     questions: dict[int, int]
 
 
-class Records(NamedTuple):
-    """A prepared folder: per split, task -> (stories, questions); and which (task, split) came from an extra file."""
-
-    builder: tfds.core.DatasetBuilder
-    splits: dict[str, dict[int, tuple[int, int]]]
-    extras: dict[tuple[int, str], str]
-
-    def stories(self, split: str, task: int) -> list[Story]:
-        """The stories of a task that the split has, in the order of the file."""
-        tasks = self.splits[split]
-        start = sum(stories for other, (stories, _) in tasks.items() if other < task)
-        source = self.builder.as_data_source(split)
-        return [_story(record) for record in source.__getitems__(range(start, start + tasks[task][0]))]
-
-
 def _story(record: dict) -> Story:
     sentences, texts, answers, supporting = (
         record[key].decode().split("\n") for key in ("sentences", "questions", "answers", "supporting")
@@ -137,7 +122,13 @@ def open_folder(data_dir: str | os.PathLike, folder: str) -> Records:
         for split, files in builder.info.metadata["extras"].items()
         for task, file in files.items()
     }
-    return Records(builder, splits, extras)
+
+    def stories(split: str, task: int) -> list[Story]:
+        start = sum(count for other, (count, _) in splits[split].items() if other < task)
+        records = builder.as_data_source(split).__getitems__(range(start, start + splits[split][task][0]))
+        return [_story(record) for record in records]
+
+    return Records(splits, extras, stories)
 
 
 def prepare(

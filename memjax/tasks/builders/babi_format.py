@@ -8,7 +8,7 @@ import sys
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple, cast
 
@@ -37,6 +37,18 @@ class Story(NamedTuple):
 
 Key = tuple[int, str]  # (task, split)
 Folder = dict[Key, list[Story]]  # in the order of the file
+
+
+class Records(NamedTuple):
+    """A prepared folder: what each split has of each task, and what reads it.
+
+    splits: split -> task -> (stories, questions). extras: the (task, split) that came from an extra file, and its name.
+    stories: (split, task) -> the stories in the order of the file.
+    """
+
+    splits: dict[str, dict[int, tuple[int, int]]]
+    extras: dict[Key, str]
+    stories: Callable[[str, int], list[Story]]
 
 
 def parse(text: str, where: str) -> list[Story]:

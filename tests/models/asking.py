@@ -1,0 +1,87 @@
+"""Small systems, and small batches for them, that several test files of models/ share."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from oracles.checking import quick
+
+from memjax import memories
+from memjax.models import AskedMemory, DirectlyReason, HistorySampler, MultiHopReason
+from memjax.models.fragments import build_fragments
+from memjax.tasks.contract import TaskShape
+from memjax.training.objective import init_params
+
+T, N, K, WIDTH, ITEMS, QUERIES, WORDS, CHOICES = 4, 3, 3, 8, 11, 9, 4, 5
+ANSWERS = ("classes", "candidates", "click")
+SYSTEMS = {"directly": DirectlyReason, "multi_hop": MultiHopReason, "sampler": HistorySampler}
+
+
+def shape(answer="classes", text=False):
+    classes = 2 if answer == "click" else CHOICES
+    return TaskShape(ITEMS, T, N, QUERIES, WORDS if text else None, answer, classes)
+
+
+def example(answer="classes", text=False, seed=0):
+    """One example as arrays. Segment 1 is padding throughout, and the last one at its end."""
+    rng = np.random.default_rng(seed)
+    mask = np.ones((T, N), bool)
+    mask[1], mask[-1, 1:] = False, False
+    query = np.array([*rng.integers(1, QUERIES, WORDS - 1), 0]) if text else rng.integers(QUERIES)
+    result = {"stream": np.where(mask, rng.integers(0, ITEMS, (T, N)), 0), "mask": mask, "query": query}
+    result["label"] = rng.integers(2 if answer == "click" else CHOICES)
+    if answer == "candidates":
+        texts = rng.integers(1, QUERIES, (CHOICES, WORDS))
+        texts[:, -1] = 0
+        result["candidates"] = texts
+    return {name: jnp.asarray(value) for name, value in result.items()}
+
+
+def memory(name="rehearsal", **options):
+    sizes = {"slots": K, "width": WIDTH, "segment": N, "layers": 1, "heads": 2}
+    return memories.create(name, **{**sizes, **options})
+
+
+@functools.cache
+def system(name="memory", answer="classes", text=False, dtype=jnp.float32, **options):
+    """`(system, params)`."""
+    if name == "memory":
+        made = AskedMemory(shape(answer, text), memory(dtype=dtype, **options), WIDTH, 2, 1, 2, dtype)
+    else:
+        made = SYSTEMS[name](shape(answer, text), WIDTH, 2, dtype)
+    return made, parameters(made, example(answer, text))
+
+
+def parameters(made, one):
+    """Parameters without compiling an initialization; random ones, so that no bias of zero hides a mistake."""
+    shapes = jax.eval_shape(lambda: init_params(made, jax.random.key(0), one))
+    rng = np.random.default_rng(5)
+
+    def draw(path, leaf):
+        values = rng.normal(size=leaf.shape) / (1 if "embedding" in str(path[-1]) else 2)
+        return jnp.asarray(values + ("scale" in str(path[-1])), leaf.dtype)
+
+    return jax.tree.map_with_path(draw, shapes)
+
+
+@functools.cache
+def method(name, which="memory", *args, **options):
+    """A jitted method of a system, `(params, *arguments)`."""
+    made, _ = system(which, *args, **options)
+    return jax.jit(functools.partial(made.apply, method=name), compiler_options=quick())
+
+
+def fragments(one, ratio=0.5, drawn=(True, True, False)):
+    """Three fragments of an example's stream, with replacements from another one."""
+    other = example(seed=1)
+    chosen = jnp.array([0, 3, 2])
+    arguments = (one["stream"], one["mask"], other["stream"], other["mask"], chosen, jnp.array(drawn))
+    traced = isinstance(one["stream"], jax.core.Tracer)  # there a jit of its own may have no options
+    plain = functools.partial(build_fragments, mask_ratio=ratio)
+    return (plain if traced else _build(ratio))(jax.random.key(2), *arguments)
+
+
+@functools.cache
+def _build(ratio):
+    return jax.jit(functools.partial(build_fragments, mask_ratio=ratio), compiler_options=quick())

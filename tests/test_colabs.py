@@ -1,0 +1,51 @@
+"""The notebooks: each is a .py and an .ipynb that say the same, and runs from its first cell to its last."""
+
+import functools
+import re
+from pathlib import Path
+
+import jupytext
+import nbclient
+import pytest
+
+COLABS = Path(__file__).parents[1] / "colabs"
+SCRIPTS = sorted(COLABS.glob("*.py"))
+every_notebook = pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+
+
+def cells(path):
+    return [(cell.cell_type, cell.source) for cell in jupytext.read(path).cells]
+
+
+def test_every_notebook_has_both_forms():
+    assert SCRIPTS
+    assert {path.stem for path in COLABS.glob("*.ipynb")} == {path.stem for path in SCRIPTS}
+
+
+@every_notebook
+def test_both_forms_say_the_same(script):
+    notebook = script.with_suffix(".ipynb")
+    assert cells(script) == cells(notebook), "run: jupytext --to ipynb --update colabs/*.py"
+    assert notebook.stat().st_size < 300_000, "outputs are to be small: draw fewer or smaller pictures"
+
+
+@functools.cache
+def printed(script):
+    """Runs the notebook in a kernel of its own: all that its cells printed."""
+    notebook = jupytext.read(script)
+    nbclient.NotebookClient(notebook, timeout=900, kernel_name="python3").execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    return "".join(output.text for output in outputs if output.output_type == "stream")
+
+
+@pytest.mark.slow
+@every_notebook
+def test_it_runs(script):
+    assert printed(script)
+
+
+@pytest.mark.slow
+def test_the_memory_of_write_and_ask_answers():
+    text = printed(COLABS / "write_and_ask.py")
+    assert float(re.search(r"all: (\S+)", text)[1]) > 0.9
+    assert "same slots: True" in text

@@ -1,0 +1,96 @@
+"""Who may import whom, and what `import memjax` costs."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "memjax"
+
+# The rooms of memjax, in order: what of memjax each may import, and whose packages beside the standard library's.
+ROOMS: dict[str, tuple[set[str], set[str]]] = {
+    "typing": (set(), {"jax", "jaxtyping"}),
+    "errors": (set(), set()),
+    "ops": ({"typing"}, {"jax", "numpy"}),
+    "memories": ({"errors", "ops", "typing"}, {"flax", "jax", "numpy"}),
+    "functional": ({"memories", "typing"}, {"jax"}),
+    "tasks": ({"errors"}, {"numpy"}),
+    "config": ({"errors", "tasks"}, {"ml_collections"}),
+    "models": ({"config", "errors", "functional", "memories", "ops", "tasks", "typing"}, {"flax", "jax", "numpy"}),
+    "training": (
+        {"config", "errors", "functional", "memories", "models", "ops", "tasks", "typing"},
+        {"absl", "chex", "flax", "grain", "jax", "numpy", "optax", "orbax", "rich", "tensorboardX"},
+    ),
+    "reporting": ({"errors"}, {"matplotlib", "numpy", "rich"}),
+    "cli": ({"config", "errors", "models", "reporting", "tasks", "training"}, {"absl", "ml_collections", "rich"}),
+    "the package itself": ({"errors", "functional", "memories", "ops"}, set()),
+}
+BUILDERS = {"absl", "tensorflow_datasets", "array_record"}
+HEAVY = {"absl", "grain", "matplotlib", "ml_collections", "optax", "orbax", "tensorflow", "tensorflow_datasets"}
+HEAVY |= {"IPython", "rich", "tensorboardX", "torch"}
+
+
+def imported(path):
+    """Dotted names of all that a file imports, wherever in it; `from a import b` is `a.b`."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def room_of(path):
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return "the package itself" if parts == ("__init__",) else parts[0]
+
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_rooms_import_only_what_they_may(path):
+    room = room_of(path)
+    assert room in ROOMS, f"say in ROOMS what {room} may import"
+    inside, outside = ROOMS[room]
+    if "builders" in path.parts:
+        outside = outside | BUILDERS
+    for name in imported(path):
+        top, *rest = name.split(".")
+        if top == "memjax":
+            assert not rest or rest[0] in {*inside, room, "__version__"}, f"{room} imports {name}"
+            assert rest or room == "cli", f"{room} imports all of memjax"
+        else:
+            assert top in sys.stdlib_module_names | outside, f"{room} imports {name}"
+        assert "configs" not in name.split("."), f"{room} imports {name}"
+
+
+def test_the_walk_sees_the_files():
+    assert {"ops", "memories", "typing", "errors", "functional"} <= {room_of(path) for path in FILES}
+
+
+def test_import_memjax_needs_jax_and_flax_alone_and_is_quick():
+    """Measured against what jax and flax themselves bring in, in processor time, the better of two."""
+    script = """
+import json, sys, time
+import jax, flax.linen
+roots = lambda: {name.split(".")[0] for name in sys.modules}
+before, start = roots(), time.process_time()
+import memjax
+print(json.dumps([time.process_time() - start, sorted(roots() - before)]))
+"""
+
+    def run():
+        done = subprocess.run([sys.executable, "-c", script], cwd=PACKAGE.parent, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    seconds, added = run()
+    assert "memjax" in added
+    assert not HEAVY & set(added)
+    # jaxtyping, and what it prints annotations with.
+    assert set(added) - sys.stdlib_module_names <= {"memjax", "jaxtyping", "wadler_lindig"}
+    assert seconds < 0.5 or run()[0] < 0.5

@@ -1,0 +1,88 @@
+"""The shipped configs at sizes that compile and train in seconds; what several test files start from."""
+
+import contextlib
+import copy
+import functools
+import importlib.util
+import sys
+from pathlib import Path
+
+import jax
+import pytest
+from oracles.checking import quick
+
+from memjax.config import from_mapping
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+TINY = {
+    "task.facts": 20,
+    "task.length": 22,  # the last of 6 segments is half padding
+    "task.queries": 4,
+    "task.answers": 3,
+    "task.evidence": 2,
+    "task.groups": 2,
+    "task.segment": 4,
+    "task.train": 10,
+    "task.valid": 2,
+    "task.test": 3,  # 36 examples: 8 do not divide them
+    "memory.slots": 3,
+    "memory.layers": 1,
+    "memory.heads": 2,
+    "model.width": 16,
+    "model.hops": 1,
+    "rehearsal.fragments": 4,
+    "rehearsal.layers": 1,
+    "rehearsal.heads": 2,
+    "optimizer.warmup_steps": 2,
+    "training.steps": 4,
+    "training.sampler_steps": 2,
+    "training.batch_size": 8,
+    "training.log_every": 1,
+    "training.validate_every": 2,
+    "training.validate_examples": 8,
+    "training.checkpoint_every": 2,
+}
+
+
+@functools.cache
+def config_file(name):
+    """`get_config` of a file of configs/."""
+    spec = importlib.util.spec_from_file_location(f"config_{name}", CONFIGS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.get_config
+
+
+def mapping(arg="demo", file="evidence", sizes=TINY, **changes):
+    """A config as nested dicts, tiny; `changes` are named like `task__train`."""
+    result = copy.deepcopy(config_file(file)(arg).to_dict())
+    changes = {name.replace("__", "."): value for name, value in changes.items()}
+    for path, value in {**sizes, **changes}.items():
+        section, key = path.split(".") if "." in path else (None, path)
+        (result[section] if section else result)[key] = value
+    return result
+
+
+def tiny(arg="demo", **changes):
+    return from_mapping(mapping(arg, **changes))
+
+
+def flags(**changes):
+    """The same sizes as arguments of the command line."""
+    changes = {name.replace("__", "."): value for name, value in changes.items()}
+    return [f"--config.{path}={value}" for path, value in {**TINY, **changes}.items()]
+
+
+@contextlib.contextmanager
+def quick_compiles():
+    """Within it, what memjax jits compiles for a short compilation instead of a short run."""
+    real = jax.jit
+
+    def jit(*args, **kwargs):
+        ours = sys._getframe(1).f_globals["__name__"].startswith("memjax.")
+        traced = isinstance(jax.numpy.zeros(()), jax.core.Tracer)  # there the options are not allowed
+        return real(*args, **({"compiler_options": quick()} if ours and not traced else {}), **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jax, "jit", jit)
+        yield
