@@ -41,8 +41,8 @@ except ImportError:
     torch = None
 
 FORWARD_LIMIT, GRADIENT_LIMIT, TOLERANCE = 1.45, 1.5, 1e-4
-# Floats kept per segment, in units of the width, found by XLA's and by measured peaks; only used to choose B.
-FORWARD_FLOATS, GRADIENT_FLOATS = 200, 1400
+# Peak memory over the size of the items, rounded up from XLA's own figures; only used to choose B.
+FORWARD_MEMORY, GRADIENT_MEMORY = 20, 150
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Sizes:
     questions: tuple[int, ...] = (1, 10, 100, 1000)
 
 
-QUICK = Sizes(batch=2, lengths=(2, 4), segment=3, slots=4, width=8, layers=1, heads=2, questions=(1, 5))
+QUICK = Sizes(batch=2, lengths=(4,), segment=3, slots=4, width=8, layers=1, heads=2, questions=(1, 5))
 
 
 def multiplications(sizes: Sizes) -> float:
@@ -72,8 +72,8 @@ def multiplications(sizes: Sizes) -> float:
 
 def batch_that_fits(sizes: Sizes, length: int, job: str, memory_bytes: float) -> int:
     """The batch, halved until the job's estimated peak fits."""
-    floats = FORWARD_FLOATS if job == "forward" else GRADIENT_FLOATS
-    per_stream = 4 * length * sizes.segment * sizes.width * floats / 10
+    times = FORWARD_MEMORY if job == "forward" else GRADIENT_MEMORY
+    per_stream = 4 * length * sizes.segment * sizes.width * times
     batch = sizes.batch
     while batch > 1 and batch * per_stream > memory_bytes:
         batch //= 2
@@ -114,17 +114,16 @@ class JaxSide:
     def plain(self, params, items):
         """Segment by segment: encode it, write it."""
         weights = params["params"]
-        names = [field for field in ops.AdditiveParams._fields], [field for field in ops.GRUParams._fields]
         write = ops.SlotWriteParams(
-            ops.AdditiveParams(*(weights[f"attention_{name}"] for name in names[0])),
-            ops.GRUParams(*(weights[f"update_{name}"] for name in names[1])),
+            ops.AdditiveParams(*(weights[f"attention_{name}"] for name in ops.AdditiveParams._fields)),
+            ops.GRUParams(*(weights[f"update_{name}"] for name in ops.GRUParams._fields)),
         )
 
         def step(slots, segment):
             real = jnp.ones(segment.shape[:1], bool)
-            encoded = self.memory.apply(
-                params, segment[None], real[None], method=lambda m, *a: m.encode_segments(*a)
-            )[0]
+            encoded = self.memory.apply(params, segment[None], real[None], method=lambda m, *a: m.encode_segments(*a))[
+                0
+            ]
             return ops.write_segment(write, slots, encoded, real), None
 
         start = self.memory.apply(params, method="initial_state")
@@ -198,8 +197,8 @@ def streams(sizes: Sizes, batch: int, length: int, seed: int) -> jax.Array:
     return jnp.asarray(rng.standard_normal((batch, length, sizes.segment, sizes.width), np.float32))
 
 
-def gradients_agree(ours: JaxSide, sizes: Sizes, items) -> dict[str, float]:
-    """Largest differences between the contenders' slots, and between their losses after three steps."""
+def check_same_model(ours: JaxSide, sizes: Sizes, items) -> dict[str, float]:
+    """Largest differences between the contenders' slots, and between their losses in three training steps."""
     slots = {name: np.asarray(ours.job("forward", name, items)[0]()) for name in ("memorize", "plain")}
     loss = {name: ours.job("step", name, items)[0] for name in ("memorize", "plain")}
     if torch is not None:
@@ -239,7 +238,9 @@ def time_jobs(ours: JaxSide, sizes: Sizes, args) -> tuple[list[dict], list[dict]
             times = timing.take_turns(calls, repeats, max(1, args.calls // length))
             where = {"T": length, "B": batch, "job": job}
             for name, values in times.items():
-                rows.append({**where, "contender": name, "repeats": repeats, **timing.spread(values)} | facts.get(name, {}))
+                rows.append(
+                    {**where, "contender": name, "repeats": repeats, **timing.spread(values)} | facts.get(name, {})
+                )
             pairs = [("memorize", "encoder"), ("plain", "memorize"), ("torch", "memorize")]
             for a, b in pairs:
                 if a in times and b in times:
@@ -258,7 +259,7 @@ def growth(ours: JaxSide, sizes: Sizes, rows: list[dict]) -> list[dict]:
             bytes_now = math.prod(shape.shape) * shape.dtype.itemsize
             seconds = row["median"] / row["T"] / row["B"]
             found.append({"T": row["T"], "B": row["B"], "seconds_per_segment": seconds, "state_bytes": bytes_now})
-    assert all(row["state_bytes"] == state for row in found)
+    assert all(row["state_bytes"] == state for row in found)  # what one stream leaves is what it started with
     return found
 
 
@@ -329,7 +330,9 @@ def judge(sizes: Sizes, ratios: list[dict], grown: list[dict], asked: list[dict]
         exponent = 1 + math.log(last["seconds_per_segment"] / first["seconds_per_segment"]) / math.log(
             last["T"] / first["T"]
         )
-        target(f"cost ~ T^1 from T={first['T']} to {last['T']} (exponent within 0.1)", exponent, abs(exponent - 1) < 0.1)
+        target(
+            f"cost ~ T^1 from T={first['T']} to {last['T']} (exponent within 0.1)", exponent, abs(exponent - 1) < 0.1
+        )
         sizes_seen = {row["state_bytes"] for row in grown}
         target("state of one size for every T (bytes)", max(sizes_seen), len(sizes_seen) == 1)
     for row in asked[1:]:
@@ -367,12 +370,16 @@ def show(results: dict) -> None:
     console.print(ratios)
     grown = table("Growth of memorize, forward", "T", "B", "us per stream and segment", "state bytes")
     for row in results["growth"]:
-        grown.add_row(
-            str(row["T"]), str(row["B"]), f"{1e6 * row['seconds_per_segment']:.2f}", str(row["state_bytes"])
-        )
+        grown.add_row(str(row["T"]), str(row["B"]), f"{1e6 * row['seconds_per_segment']:.2f}", str(row["state_bytes"]))
     console.print(grown)
     asked = table(
-        "Q questions on one memory (forward)", "Q", "once ms", "readings ms", "again for each ms", "again/once", "once/write"
+        "Q questions on one memory (forward)",
+        "Q",
+        "once ms",
+        "readings ms",
+        "again for each ms",
+        "again/once",
+        "once/write",
     )
     for row in results["questions"]:
         again = milliseconds(row["again_s"]) + ("" if row["again_measured"] else " (Q x one)")
@@ -391,9 +398,11 @@ def show(results: dict) -> None:
 def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs; no number means anything")
+    parser.add_argument(
+        "--quick", action="store_true", help="tiny sizes, to see that it runs; no number means anything"
+    )
     parser.add_argument("--repeats", type=int, default=15, help="timed turns of each contender; a fifth at T >= 1000")
-    parser.add_argument("--calls", type=int, default=100, help="calls per turn: this many over T, at least one")
+    parser.add_argument("--calls", type=int, default=60, help="calls per turn: this many over T, at least one")
     parser.add_argument("--lengths", type=int, nargs="+", help="segments per stream, T")
     parser.add_argument("--batch", type=int, help="streams at a time, B")
     parser.add_argument("--memory-gb", type=float, default=10, help="a job that may need more runs on fewer streams")
@@ -414,7 +423,7 @@ def main() -> None:
     sizes = dataclasses.replace(sizes, **{name: value for name, value in changes.items() if value})
     machine = timing.machine()
     ours = JaxSide(sizes, args.seed)
-    differences = gradients_agree(ours, sizes, streams(sizes, 2, min(sizes.lengths), args.seed))
+    differences = check_same_model(ours, sizes, streams(sizes, 2, min(sizes.lengths), args.seed))
     rows, ratios = time_jobs(ours, sizes, args)
     grown, asked = growth(ours, sizes, rows), ask(ours, sizes, args)
     notes = [

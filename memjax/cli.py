@@ -79,7 +79,7 @@ def _train(arguments: list[str]) -> None:
 
     console = Console()
     name = Path(source.partition(":")[0]).stem + "-" + (source.partition(":")[2] or "default")
-    folder = Path(values.run or Path("runs") / name.replace(",", "-").replace("=", ""))
+    folder = Path(values.run or Path("runs") / name.replace(",", "-").replace("=", "-"))
     prepared = experiment.prepare(config)
     console.print(f"[bold]{experiment.label(config)}[/bold] on {experiment.task_name(config)}, in {folder}")
     for note in prepared.task.notes:

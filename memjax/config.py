@@ -146,7 +146,7 @@ def _section(mapping: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return mapping[key]
 
 
-def _typed(cls: type, mapping: Mapping[str, Any], path: str) -> Any:
+def _typed(cls: type, mapping: Any, path: str) -> Any:
     require(isinstance(mapping, Mapping), f"{path} must be a group of settings, not {mapping!r}")
     hints = typing.get_type_hints(cls)
     for key in mapping:
@@ -176,7 +176,7 @@ def _value(hint: Any, value: Any, path: str) -> Any:
 def _check(config: Config) -> None:
     model, rehearsal, optimizer, training = config.model, config.rehearsal, config.optimizer, config.training
 
-    def at_least(section: Any, name: str, low: float, *fields: str) -> None:
+    def at_least(section: Any, name: str, low: int, *fields: str) -> None:
         for field in fields:
             value = getattr(section, field)
             require(value >= low, f"config.{name}.{field} must be at least {low}, not {value}")

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 from rich.console import Console
@@ -103,7 +104,7 @@ def task_name(config: Config) -> str:
 
 def _initial(experiment: Experiment, model: System, steps: int, phase: str) -> TrainState:
     config, task = experiment.config, experiment.task
-    example = {name: value[0] for name, value in task.examples("train", np.zeros(1, int)).items()}
+    example = {name: jnp.asarray(value[0]) for name, value in task.examples("train", np.zeros(1, int)).items()}
     key = jax.random.fold_in(jax.random.key(config.training.seed), phase == "sampler")
     params = init_params(model, key, example)
     return init_state(params, make_optimizer(config.optimizer, steps))

@@ -31,7 +31,7 @@ def make_optimizer(config: OptimizerConfig, steps: int) -> optax.GradientTransfo
     if not config.decay_steps:
         fall = optax.constant_schedule(config.learning_rate)
 
-    def schedule(count: Array) -> Array:
+    def schedule(count: Array) -> Array | float:
         # Step 0 must move too: the ramp counts from 1.
         return jnp.minimum(rise(count + 1), fall(count)) if config.warmup_steps else fall(count)
 

@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from oracles.checking import quick
+from training.tiny import random_params
 
 from memjax import memories
 from memjax.models import AskedMemory, DirectlyReason, HistorySampler, MultiHopReason
 from memjax.models.fragments import build_fragments
 from memjax.tasks.contract import TaskShape
-from memjax.training.objective import init_params
 
 T, N, K, WIDTH, ITEMS, QUERIES, WORDS, CHOICES = 4, 3, 3, 8, 11, 9, 4, 5
 ANSWERS = ("classes", "candidates", "click")
@@ -50,19 +50,7 @@ def system(name="memory", answer="classes", text=False, dtype=jnp.float32, **opt
         made = AskedMemory(shape(answer, text), memory(dtype=dtype, **options), WIDTH, 2, 1, 2, dtype)
     else:
         made = SYSTEMS[name](shape(answer, text), WIDTH, 2, dtype)
-    return made, parameters(made, example(answer, text))
-
-
-def parameters(made, one):
-    """Parameters without compiling an initialization; random ones, so that no bias of zero hides a mistake."""
-    shapes = jax.eval_shape(lambda: init_params(made, jax.random.key(0), one))
-    rng = np.random.default_rng(5)
-
-    def draw(path, leaf):
-        values = rng.normal(size=leaf.shape) / (1 if "embedding" in str(path[-1]) else 2)
-        return jnp.asarray(values + ("scale" in str(path[-1])), leaf.dtype)
-
-    return jax.tree.map_with_path(draw, shapes)
+    return made, random_params(made, example(answer, text))
 
 
 @functools.cache

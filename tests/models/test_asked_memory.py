@@ -21,11 +21,11 @@ from models.asking import (
     fragments,
     memory,
     method,
-    parameters,
     shape,
     system,
 )
 from oracles.checking import assert_close, assert_finite, assert_same, quick
+from training.tiny import random_params
 
 from memjax.memories import RehearsalMemory, Slots, memorize
 from memjax.models import AskedMemory
@@ -61,7 +61,7 @@ def test_no_gradient_reaches_the_stream_but_through_the_slots(name):
     width = {"update_heads": 2} if name == "continual" else {}
     model = AskedMemory(shape(), memory(name, **width), WIDTH, 2, 1, 2)
     one = example()
-    params = parameters(model, one)
+    params = random_params(model, one)
     items = jax.random.normal(jax.random.key(1), (T, N, WIDTH))
 
     def answer(items, cut):
@@ -245,15 +245,14 @@ def test_the_loss_of_a_click_is_binary_cross_entropy(label):
 def test_every_parameter_learns_with_either_encoder(encoder):
     model, params = system("memory", encoder=encoder)
     one = example()
+    parts = fragments(one)
 
     @functools.partial(jax.jit, compiler_options=quick())
     def slope(params):
         def loss(params):
             slots, _ = model.apply(params, one["stream"], one["mask"], method="memorize")
             logits = model.apply(params, slots, one["query"], method="answer")
-            rehearsed = model.apply(
-                params, slots, fragments(one), negatives=0, key=jax.random.key(0), method="rehearse"
-            )
+            rehearsed = model.apply(params, slots, parts, negatives=0, key=jax.random.key(0), method="rehearse")
             return answer_metrics(logits, one["label"])["answer_loss"] + sum(rehearsed)
 
         return jax.grad(loss)(params)

@@ -192,14 +192,18 @@ def test_drawing_is_gumbel_top_k_in_each_half():
     assert chi_square(list(map(tuple, chosen.tolist())), expected) < 80
 
 
-@pytest.mark.parametrize("real", [[1] * 6, [1] * 5 + [0], [1, 0, 1, 1, 0, 1, 0], [1, 1], [0, 0, 1], [1, 1, 1, 0, 0, 0, 0]])
+@pytest.mark.parametrize(
+    "real", [[1] * 6, [1] * 5 + [0], [1, 0, 1, 1, 0, 1, 0], [1, 1], [0, 0, 1], [1, 1, 1, 0, 0, 0, 0]]
+)
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_half_of_the_draws_come_from_each_half_of_what_is_real_and_no_segment_twice(real, deterministic):
     scores = np.random.default_rng(0).normal(size=len(real))
     first, second = halves(real)
     chosen, drawn = draws(4, scores, real, 200, deterministic=deterministic)
     assert chosen.shape == drawn.shape == (200, 4)
-    np.testing.assert_array_equal(drawn, [[i < len(first) for i in range(2)] + [i < len(second) for i in range(2)]] * 200)
+    np.testing.assert_array_equal(
+        drawn, [[i < len(first) for i in range(2)] + [i < len(second) for i in range(2)]] * 200
+    )
     for indices, kept in zip(chosen, drawn, strict=True):
         assert ((indices >= 0) & (indices < len(real))).all()
         for half, picked in ((first, indices[:2][kept[:2]]), (second, indices[2:][kept[2:]])):

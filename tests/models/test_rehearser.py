@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from models.asking import ITEMS, K, N, WIDTH, example, fragments, system
+from models.asking import ITEMS, WIDTH, K, N, example, fragments, system
 from oracles import losses
 from oracles.checking import assert_close, assert_finite, assert_same, float64, quick
 
@@ -63,9 +63,7 @@ def test_the_losses_are_those_of_numpy_from_the_rehearsers_outputs(negatives, dr
     for f in np.flatnonzero(parts.drawn):
         targets, candidates, valid = np.asarray(parts.items[f]), table, None
         if negatives:
-            targets, valid, ids = map(
-                np.asarray, sampled_candidates(jax.random.key(4), parts.items, negatives, ITEMS)
-            )
+            targets, valid, ids = map(np.asarray, sampled_candidates(jax.random.key(4), parts.items, negatives, ITEMS))
             targets, valid, candidates = targets[f], valid[f], table[ids]
         expected.append(losses.recollection_loss(recalled[f], candidates, targets, parts.hidden[f], valid))
     np.testing.assert_allclose(recollection, np.mean(expected) if expected else 0, rtol=1e-5)

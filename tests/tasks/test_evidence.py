@@ -195,7 +195,9 @@ def test_impossible_sizes_are_one_line(changes):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.xfail(strict=True, reason="np.uint64 overflows: EvidenceSpec.seed has no upper bound", raises=OverflowError)
+@pytest.mark.xfail(
+    strict=True, reason="np.uint64 overflows: EvidenceSpec.seed has no upper bound", raises=OverflowError
+)
 def test_a_seed_of_more_than_64_bits_is_one_line():
     with pytest.raises(MemjaxError):
         Evidence(small_spec(seed=2**64)).examples("train", np.arange(1))

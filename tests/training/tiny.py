@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 
 import jax
+import numpy as np
 import pytest
 from oracles.checking import quick
 
 from memjax.config import from_mapping
+from memjax.training.objective import init_params
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 TINY = {
@@ -67,10 +69,23 @@ def tiny(arg="demo", **changes):
     return from_mapping(mapping(arg, **changes))
 
 
-def flags(**changes):
+def flags(sizes=TINY, **changes):
     """The same sizes as arguments of the command line."""
     changes = {name.replace("__", "."): value for name, value in changes.items()}
-    return [f"--config.{path}={value}" for path, value in {**TINY, **changes}.items()]
+    return [f"--config.{path}={value}" for path, value in {**sizes, **changes}.items()]
+
+
+def random_params(model, example):
+    """Parameters without compiling an initialization; no bias is zero, so that none hides a mistake."""
+    example = {name: jax.numpy.asarray(value) for name, value in example.items()}
+    shapes = jax.eval_shape(lambda: init_params(model, jax.random.key(0), example))
+    rng = np.random.default_rng(5)
+
+    def draw(path, leaf):
+        values = rng.normal(size=leaf.shape) / (1 if "embedding" in str(path[-1]) else 2)
+        return (values + ("scale" in str(path[-1]))).astype(leaf.dtype)
+
+    return jax.tree.map_with_path(draw, shapes)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,125 @@
+"""Every ablation that configs/evidence.py lists: one override on the command line, and it trains."""
+
+import re
+
+import jax
+import numpy as np
+import optax
+import pytest
+from oracles.checking import assert_finite
+from training.tiny import CONFIGS, config_file, flags, random_params
+
+from memjax import cli
+from memjax.config import to_mapping
+from memjax.models import build_sampler
+from memjax.training import experiment
+from memjax.training.objective import answer_objective, rehearsal_objective
+from memjax.training.sharding import place_batch
+from memjax.training.step import init_state, make_step
+
+HEAD = (CONFIGS / "evidence.py").read_text().split('"""')[1]
+LISTED = re.findall(r"--config\.([\w.]+)=(\S+)", HEAD)
+EFFECT = {  # where an override alone says nothing: what else it needs
+    "memory.update_heads": "demo,memory=continual",
+}
+SYSTEMS = ["demo", "demo,memory=continual", "demo,system=directly", "demo,system=multi_hop", "demo,discrete=1"]
+
+
+class Reached(Exception):
+    """Raised in place of training."""
+
+
+@pytest.fixture
+def prepared(monkeypatch, tmp_path):
+    """The experiment that a command line describes, by the real command line up to training."""
+
+    def parse(*arguments, arg="demo"):
+        found = []
+
+        def train(experiment, folder, console):
+            found.append(experiment)
+            raise Reached
+
+        with monkeypatch.context() as patch:
+            patch.setattr(experiment, "train", train)
+            sizes = flags(memory__update_heads=2) if "continual" in arg else flags()
+            config = f"--config={CONFIGS / 'evidence.py'}:{arg}"
+            with pytest.raises(Reached):
+                cli.main(["train", config, *sizes, *arguments, f"--run={tmp_path / 'run'}"])
+        assert not list(tmp_path.iterdir())
+        return found[0]
+
+    return parse
+
+
+def flat(mapping, prefix=""):
+    result = {}
+    for key, value in mapping.items():
+        result |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return result
+
+
+def two_steps(made):
+    """Trains two steps; the history sampler's parameters are untrained: what is tested is that they are used."""
+    config, task, model, mesh = made
+    sampler = build_sampler(config, task.shape) if config.needs_sampler else None
+    example = {name: value[0] for name, value in task.examples("train", np.arange(1)).items()}
+    frozen = random_params(sampler, example) if sampler else None
+    if config.system == "memory":
+        loss = rehearsal_objective(model, config.rehearsal, config.rehearses, sampler)
+    else:
+        loss = answer_objective(model)
+    optimizer = optax.sgd(0.1)
+    step = make_step(loss, optimizer, mesh, 8, 1, 0)
+    first = random_params(model, example)
+    state = jax.device_put(init_state(first, optimizer), jax.NamedSharding(mesh, jax.P()))
+    for i in range(2):
+        batch = place_batch(mesh, task.examples("train", np.arange(8 * i, 8 * i + 8)))
+        state, metrics = step(state, frozen, batch)
+        metrics = jax.device_get(metrics)
+        assert_finite(metrics)
+    assert_finite(state.params)
+    moved = jax.tree.map(lambda old, new: bool((old != new).any()), first["params"], dict(state.params["params"]))
+    return metrics, {name: any(jax.tree.leaves(tree)) for name, tree in moved.items()}
+
+
+def test_every_ablation_of_the_papers_is_listed():
+    assert {name for name, _ in LISTED} == {
+        "rehearsal.fragments", "rehearsal.sampler", "rehearsal.familiarity", "rehearsal.recollection",
+        "rehearsal.mask_ratio", "memory.encoder", "memory.update_heads", "memory.slots", "task.segment",
+        "memory.normalize",
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "value"), LISTED, ids=lambda x: str(x))
+def test_every_listed_ablation_is_one_override_and_trains(prepared, name, value):
+    arg = EFFECT.get(name, "demo")
+    made = prepared(f"--config.{name}={value}", arg=arg)
+    before, after = (flat(to_mapping(config)) for config in (prepared(arg=arg).config, made.config))
+    assert {key for key in before if before[key] != after[key]} == {name}
+    assert str(after[name]) in (value, f"{value}.0")
+    metrics, moved = two_steps(made)
+    rehearsed = made.config.rehearses
+    assert moved["memory"] and moved["head"] and moved["rehearser"] == rehearsed
+    assert ("recollection_loss" in metrics) == rehearsed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arg", SYSTEMS)
+def test_every_system_trains(prepared, arg):
+    made = prepared(arg=arg)
+    _, moved = two_steps(made)
+    assert moved.pop("embed") and moved.pop("head")
+    assert all(moved.values())
+
+
+@pytest.mark.parametrize("variant", ["demo", "small", "paper", "long"])
+def test_every_command_of_the_head_is_a_variant(variant):
+    assert f"evidence.py:{variant}" in HEAD
+    assert config_file("evidence")(variant)
+
+
+@pytest.mark.parametrize("arg", sorted(set(re.findall(r"evidence\.py:(\S+)", HEAD))))
+def test_every_command_of_the_head_is_a_config(arg):
+    assert config_file("evidence")(arg).task.name == "evidence"

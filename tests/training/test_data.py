@@ -1,0 +1,151 @@
+"""Batches: every example once an epoch, in an order of its own, resumable; evaluation once over a split."""
+
+import contextlib
+
+import grain
+import jax
+import numpy as np
+import pytest
+from oracles.checking import assert_same
+from training.tiny import tiny
+
+from memjax import tasks
+from memjax.errors import MemjaxError
+from memjax.tasks.contract import TaskShape
+from memjax.training.data import evaluation_batches, train_batches
+
+
+class Counting:
+    """A task whose examples hold their own index."""
+
+    shape = TaskShape(100, 1, 1, 1, None, "classes", 2)
+    notes = ()
+
+    def __init__(self, train=24, valid=10):
+        self._sizes = {"train": train, "valid": valid, "test": valid}
+
+    def size(self, split):
+        return self._sizes[split]
+
+    def examples(self, split, indices):
+        stream = np.asarray(indices)[:, None, None]
+        return {"stream": stream, "mask": np.ones_like(stream, bool), "query": np.zeros(len(indices), int)}
+
+
+@contextlib.contextmanager
+def opened(task, batch_size=4, seed=0):
+    data = train_batches(task, batch_size, seed)
+    try:
+        yield data
+    finally:
+        data.close()
+
+
+def ids(batch):
+    return batch["stream"].reshape(-1).tolist()
+
+
+def epochs(seed, count, task=None):
+    with opened(task or Counting(), seed=seed) as data:
+        return [[i for _ in range(6) for i in ids(next(data))] for _ in range(count)]
+
+
+def test_an_epoch_visits_every_example_once():
+    assert [sorted(epoch) for epoch in epochs(0, 3)] == [list(range(24))] * 3
+
+
+def test_every_epoch_and_every_seed_has_an_order_of_its_own():
+    orders = [*epochs(0, 3), *epochs(1, 3)]
+    assert len({tuple(order) for order in orders}) == 6
+    assert list(range(24)) not in orders
+
+
+def test_the_order_depends_on_the_seed_alone():
+    assert epochs(3, 2) == epochs(3, 2)
+
+
+def test_a_batch_may_reach_into_the_next_epoch():
+    with opened(Counting(train=10)) as data:
+        seen = [i for _ in range(5) for i in ids(next(data))]
+    assert sorted(seen[:10]) == sorted(seen[10:]) == list(range(10))
+
+
+@pytest.mark.parametrize("after", [0, 1, 5, 6, 13])
+def test_the_data_goes_on_where_it_was(after):
+    with opened(Counting()) as data, opened(Counting()) as other:
+        for _ in range(after):
+            next(data)
+        state = data.get_state()
+        for _ in range(2):
+            next(other)
+        other.set_state(state)
+        for _ in range(8):
+            assert ids(next(other)) == ids(next(data))
+
+
+def test_a_real_tasks_batches_are_its_examples():
+    task = tasks.create(tiny().task)
+    with opened(task, 8) as data:
+        batch = next(data)
+    assert isinstance(data, grain.DatasetIterator)
+    everything = task.examples("train", np.arange(task.size("train")))
+    for i in range(8):
+        same = (everything["stream"] == batch["stream"][i]).all((1, 2))
+        assert same.sum() == 1
+        place = int(np.flatnonzero(same)[0])
+        for name in batch:
+            np.testing.assert_array_equal(batch[name][i], everything[name][place])
+
+
+def test_fewer_examples_than_a_batch_are_one_line():
+    with pytest.raises(MemjaxError, match="3 examples, fewer than one batch of 4"):
+        train_batches(Counting(train=3), 4, 0)
+
+
+def test_every_process_takes_its_share_of_each_batch(monkeypatch):
+    with opened(Counting(), 4) as data:
+        whole = [ids(next(data)) for _ in range(6)]
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    shares = []
+    for process in range(2):
+        monkeypatch.setattr(jax, "process_index", lambda process=process: process)
+        with opened(Counting(), 4) as data:
+            shares.append([ids(next(data)) for _ in range(6)])
+    for batch, first, second in zip(whole, *shares, strict=True):
+        assert len(first) == len(second) == 2
+        assert sorted(first + second) == sorted(batch)
+    with pytest.raises(MemjaxError, match="multiple of 2 processes"):
+        train_batches(Counting(), 3, 0)
+
+
+def test_evaluation_visits_a_split_once_in_batches_of_one_shape():
+    batches = list(evaluation_batches(Counting(), "valid", 4))
+    assert [len(weight) for _, weight in batches] == [4, 4, 4]
+    assert [i for batch, weight in batches for i, w in zip(ids(batch), weight, strict=True) if w] == list(range(10))
+    assert sum(weight.sum() for _, weight in batches) == 10
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(5, [0, 2, 4, 6, 8]), (3, [0, 3, 6]), (1, [0]), (99, list(range(10)))])
+def test_a_limit_is_spread_evenly_over_the_split(limit, expected):
+    batches = list(evaluation_batches(Counting(), "valid", 4, limit))
+    assert [i for batch, weight in batches for i, w in zip(ids(batch), weight, strict=True) if w] == expected
+
+
+def test_a_bad_example_stops_with_one_line():
+    class Bad(Counting):
+        def examples(self, split, indices):
+            batch = super().examples(split, indices)
+            return batch | {"stream": batch["stream"] + 99}
+
+    with opened(Bad()) as data, pytest.raises(MemjaxError, match=r"they must be in \[0, 100\)"):
+        next(data)
+
+
+def test_the_same_batch_however_many_were_read_ahead():
+    with opened(Counting()) as data:
+        first = next(data)
+        state = data.get_state()
+        second = next(data)
+        data.set_state(state)
+        assert_same(next(data), second)
+        assert ids(first) != ids(second)

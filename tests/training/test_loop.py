@@ -1,0 +1,372 @@
+"""The loop around a step: what it writes, how it resumes, and how it stops. On a loss that compiles at once."""
+
+import functools
+import json
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles.checking import assert_finite, assert_same
+from rich.console import Console
+from training.tiny import tiny
+
+from memjax import tasks
+from memjax.config import OptimizerConfig, TrainingConfig
+from memjax.errors import MemjaxError
+from memjax.training import checkpoint, runs
+from memjax.training.loop import fit
+from memjax.training.sharding import make_mesh
+from memjax.training.step import init_state, make_optimizer, make_step
+
+TRAINING = TrainingConfig(
+    steps=6, sampler_steps=0, batch_size=8, microbatches=1, log_every=1, validate_every=2, validate_examples=8,
+    checkpoint_every=3, seed=3,
+)  # fmt: skip
+
+
+def noisy_loss(params, frozen, batch):
+    """Depends on the parameters, the data and the step's key."""
+    noise = jax.vmap(jax.random.normal)(batch["key"])
+    error = params["w"][batch["stream"]].sum((1, 2)) - batch["label"] - noise
+    return (error**2).mean(), {"answer_loss": (error**2).mean(), "accuracy": noise.mean()}
+
+
+@functools.cache
+def task():
+    return tasks.create(tiny().task)
+
+
+@functools.cache
+def stepper(learning_rate=0.01, loss=noisy_loss):
+    optimizer = make_optimizer(OptimizerConfig(learning_rate, 0, 0, 1.0), 6)
+    return optimizer, make_step(loss, optimizer, make_mesh(8), 8, 1, seed=3)
+
+
+def validate(params):
+    return {"accuracy": 0.5, "loss": float(params["w"].sum()), "tags": {"half": {}}}
+
+
+def run(folder, steps=6, *, step=None, validate=validate, learning_rate=0.01, loss=noisy_loss, **changes):
+    folder.mkdir(exist_ok=True)
+    optimizer, step_fn = stepper(learning_rate, loss)
+    state = init_state({"w": jnp.linspace(-1, 1, 20)}, optimizer)
+    config = TrainingConfig(**{**vars(TRAINING), **changes})
+    console = Console(quiet=True)
+    return fit(folder, "train", step or step_fn, state, None, validate, task(), config, steps, make_mesh(8), console)
+
+
+def stopped_at(number):
+    """The step, interrupted as by Ctrl-C when it is called for the n-th time."""
+    _, step_fn = stepper()
+    calls = []
+
+    def step(*arguments):
+        calls.append(1)
+        if len(calls) == number:
+            raise KeyboardInterrupt
+        return step_fn(*arguments)
+
+    return step
+
+
+def lines(folder, **but):
+    result = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in line.items() if name != "seconds"} for line in result]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run of 6 steps at once: (folder, state)."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    return folder, jax.device_get(run(folder))
+
+
+def test_every_step_and_every_validation_is_logged_once(whole):
+    folder, _ = whole
+    logged = [(line["step"], line.get("split")) for line in lines(folder)]
+    assert logged == [
+        (1, None),
+        (2, None),
+        (2, "valid"),
+        (3, None),
+        (4, None),
+        (4, "valid"),
+        (5, None),
+        (6, None),
+        (6, "valid"),
+    ]
+    for line in lines(folder):
+        assert line["phase"] == "train"
+        assert line.keys() >= ({"loss", "accuracy", "tags"} if "split" in line else {"answer_loss", "grad_norm"})
+
+
+def test_training_in_two_goes_is_training_in_one(whole, tmp_path):
+    folder, state = whole
+    again = tmp_path / "run"
+    run(again, steps=3)
+    resumed = run(again, steps=6)
+    assert_same(jax.device_get(resumed), state)
+    expected = [line for line in lines(folder)]
+    # The first go also validates where it ends.
+    got = [line for line in lines(again) if (line["step"], line.get("split")) != (3, "valid")]
+    assert got == expected
+
+
+@pytest.mark.parametrize("stop", [1, 3, 4, 5, 6])
+def test_an_interrupted_run_goes_on_from_its_checkpoint_without_gaps_or_doubles(whole, tmp_path, stop):
+    folder, state = whole
+    again = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        run(again, step=stopped_at(stop))
+    resumed = run(again)
+    assert_same(jax.device_get(resumed), state)
+    assert lines(again) == lines(folder)
+
+
+def test_a_finished_run_is_not_trained_again(whole, tmp_path):
+    folder, state = whole
+    before = lines(folder)
+    again = run(folder, step=stopped_at(1))
+    assert_same(jax.device_get(again), state)
+    assert lines(folder) == before
+
+
+def test_half_a_line_left_by_a_crash_is_dropped(whole, tmp_path):
+    folder, _ = whole
+    again = tmp_path / "run"
+    run(again, steps=3)
+    with (again / "metrics.jsonl").open("a") as file:
+        file.write('{"phase": "train", "step": 4, "answer_l')
+    run(again)
+    assert [line for line in lines(again) if (line["step"], line.get("split")) != (3, "valid")] == lines(folder)
+
+
+def test_resuming_keeps_what_other_phases_wrote(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    other = {"phase": "sampler", "step": 900, "answer_loss": 1.0}
+    (folder / "metrics.jsonl").write_text(json.dumps(other) + "\n")
+    run(folder, steps=2)
+    assert lines(folder)[0] == other and len(lines(folder)) == 4
+
+
+def test_logged_numbers_are_means_since_the_last_line(whole, tmp_path):
+    run(tmp_path / "run", log_every=2, checkpoint_every=6)
+    single = {line["step"]: line for line in lines(whole[0]) if "split" not in line}
+    for line in (line for line in lines(tmp_path / "run") if "split" not in line):
+        for name in ("answer_loss", "accuracy", "grad_norm"):
+            expected = (single[line["step"]][name] + single[line["step"] - 1][name]) / 2
+            np.testing.assert_allclose(line[name], expected, rtol=1e-6)
+
+
+def test_the_newest_checkpoints_are_kept(whole):
+    with checkpoint.open_checkpoints(whole[0] / "train") as manager:
+        assert manager.latest_step() == 6
+        assert 1 <= len(manager.all_steps()) <= 2
+
+
+def test_tensorboard_files_are_written(whole):
+    assert list((whole[0] / "tensorboard" / "train").glob("events.*"))
+
+
+# A loss that is not finite.
+
+
+def blown_up(folder, **options):
+    with pytest.raises(MemjaxError) as caught:
+        run(folder, learning_rate=1e30, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_loss_that_is_not_finite_stops_with_step_part_and_last_checkpoint(tmp_path):
+    folder = tmp_path / "run"
+    message = blown_up(folder, checkpoint_every=1, validate_every=6)
+    assert message.startswith("train step 2: answer_loss")
+    assert f"step 1 in {folder.resolve() / 'train'}" in message
+    assert "learning_rate" in message
+    assert [line["step"] for line in lines(folder)] == [1]
+
+
+def test_without_a_checkpoint_it_says_so(tmp_path):
+    message = blown_up(tmp_path / "run", validate_every=6)
+    assert "no checkpoint was saved" in message
+    assert not [path for path in (tmp_path / "run" / "train").iterdir() if path.name.isdigit()]
+
+
+@pytest.mark.parametrize("at", [2, 3, 6])
+@pytest.mark.parametrize("log_every", [1, 4, 6])
+def test_the_step_is_named_that_broke_however_rarely_it_logs(tmp_path, at, log_every):
+    def broken(state, frozen, batch):
+        new, metrics = stepper()[1](state, frozen, batch)
+        bad = jnp.where(new.step == at, jnp.nan, metrics["accuracy"])
+        return new, metrics | {"recollection_loss": bad}
+
+    with pytest.raises(MemjaxError, match=f"train step {at}: recollection_loss is not finite; "):
+        run(tmp_path / "run", step=broken, log_every=log_every)
+    saved = max((int(p.name) for p in (tmp_path / "run" / "train").iterdir() if p.name.isdigit()), default=0)
+    assert saved == (at - 1) // 3 * 3
+    assert all(math.isfinite(line["accuracy"]) for line in lines(tmp_path / "run")) if at > log_every else True
+
+
+@pytest.mark.xfail(strict=True, raises=ValueError, reason="json refuses the NaN of a validation, with a traceback")
+def test_a_validation_that_is_not_finite_stops_with_one_line(tmp_path):
+    def broken(params):
+        return {"accuracy": 0.0, "loss": math.nan}
+
+    with pytest.raises(MemjaxError):
+        run(tmp_path / "run", validate=broken)
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="parameters that are not finite are saved and called good"
+)
+def test_the_checkpoint_that_is_called_good_is_finite(tmp_path):
+    with pytest.raises(MemjaxError):
+        run(tmp_path / "run", learning_rate=1e39, checkpoint_every=1, validate_every=6)
+    optimizer, _ = stepper()
+    like = init_state({"w": jnp.zeros(20)}, optimizer)
+    with checkpoint.open_checkpoints(tmp_path / "run" / "train") as manager:
+        if manager.latest_step() is not None:
+            assert_finite(checkpoint.restore_params(manager, like)[1])
+
+
+# Checkpoints.
+
+
+@pytest.mark.parametrize(
+    "like",
+    [
+        {"w": jnp.zeros(21)},
+        {"w": jnp.zeros((20, 2))},
+        {"v": jnp.zeros(20)},
+        {"w": jnp.zeros(20), "b": jnp.zeros(1)},
+        {},
+    ],
+    ids=["longer", "another rank", "another name", "one more", "none"],
+)
+def test_a_checkpoint_of_another_model_is_refused_in_one_line(whole, like):
+    optimizer, _ = stepper()
+    with checkpoint.open_checkpoints(whole[0] / "train") as manager, pytest.raises(MemjaxError) as caught:
+        checkpoint.restore_params(manager, init_state(like, optimizer))
+    assert "another model" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_resuming_another_models_checkpoint_is_refused_in_one_line(whole, tmp_path):
+    (tmp_path / "run").mkdir()
+    run(tmp_path / "run", steps=3)
+    optimizer, step_fn = stepper()
+    state = init_state({"w": jnp.zeros(7)}, optimizer)
+    with pytest.raises(MemjaxError, match="another model") as caught:
+        fit(
+            tmp_path / "run",
+            "train",
+            step_fn,
+            state,
+            None,
+            validate,
+            task(),
+            TRAINING,
+            6,
+            make_mesh(8),
+            Console(quiet=True),
+        )
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("which", ["all", "metadata", "arrays"])
+def test_a_damaged_checkpoint_is_refused_in_one_line(tmp_path, which):
+    run(tmp_path / "run", steps=3)
+    folder = tmp_path / "run" / "train" / "3" / "state"
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    chosen = {
+        "all": files,
+        "metadata": [path for path in files if path.parent == folder and path.name.startswith("_")],
+        "arrays": [path for path in files if path.parent != folder],
+    }[which]
+    assert chosen
+    for path in chosen:
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(MemjaxError, match="damaged or of another model") as caught:
+        run(tmp_path / "run")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_run_without_a_checkpoint_is_one_line(tmp_path):
+    with checkpoint.open_checkpoints(tmp_path / "train") as manager, pytest.raises(MemjaxError, match="no checkpoint"):
+        checkpoint.restore_params(manager, init_state({"w": jnp.zeros(20)}, stepper()[0]))
+
+
+# Run folders.
+
+
+def test_a_run_folder_is_taken_up_by_the_same_config_alone(tmp_path):
+    folder = tmp_path / "a" / "run"
+    runs.open_run(folder, tiny())
+    runs.open_run(folder, tiny())
+    assert runs.read_config(folder) == tiny()
+    before = (folder / "config.json").read_text()
+    with pytest.raises(MemjaxError, match="another config") as caught:
+        runs.open_run(folder, tiny(training__seed=1))
+    assert "\n" not in str(caught.value)
+    assert (folder / "config.json").read_text() == before
+    assert [path.name for path in folder.iterdir()] == ["config.json"]
+
+
+@pytest.mark.parametrize("where", ["file", "file/below", "/proc/memjax-run"])
+def test_a_run_folder_that_cannot_be_written_is_one_line(tmp_path, where):
+    (tmp_path / "file").write_text("here already")
+    with pytest.raises(MemjaxError, match="cannot write to the run folder") as caught:
+        runs.open_run(tmp_path / where, tiny())
+    assert "\n" not in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.xfail(
+    strict=True, raises=OSError, reason="Path.exists lets ENAMETOOLONG through, outside of open_run's try"
+)
+def test_a_run_folder_with_too_long_a_name_is_one_line(tmp_path):
+    with pytest.raises(MemjaxError):
+        runs.open_run(tmp_path / ("x" * 300), tiny())
+
+
+@pytest.mark.xfail(
+    strict=True, raises=PermissionError, reason="only writing config.json is guarded, not a run's own files"
+)
+def test_a_run_that_may_no_longer_be_written_is_one_line(tmp_path, monkeypatch):
+    runs.open_run(tmp_path, tiny())
+
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(runs.Path, "write_text", refuse)
+    with pytest.raises(MemjaxError):
+        runs.open_run(tmp_path, tiny())
+        runs.write_json(tmp_path / "evaluation.json", {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "",
+        "{}",
+        '{"task": 3}',
+        pytest.param("[1]", marks=pytest.mark.xfail(strict=True, raises=(TypeError, ValueError), reason="dict([1])")),
+    ],
+)
+def test_a_damaged_config_is_one_line(tmp_path, text):
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(MemjaxError) as caught:
+        runs.read_config(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_json_is_written_at_once_or_not_at_all(tmp_path):
+    runs.write_json(tmp_path / "a.json", {"x": 1})
+    with pytest.raises(ValueError):
+        runs.write_json(tmp_path / "a.json", {"x": math.nan})
+    assert json.loads((tmp_path / "a.json").read_text()) == {"x": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]

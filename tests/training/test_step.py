@@ -1,0 +1,173 @@
+"""The training step: compiled once, donated, the same however the batch is cut and wherever it lies."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from oracles.checking import assert_close, assert_finite
+from training.tiny import random_params, tiny
+
+from memjax.config import OptimizerConfig
+from memjax.training import experiment
+from memjax.training.objective import rehearsal_objective
+from memjax.training.sharding import make_mesh, place_batch
+from memjax.training.step import init_state, make_optimizer, make_step
+
+BATCH = 8
+
+
+@functools.cache
+def rehearsing():
+    """`(task, loss, params as NumPy, traces)`; traces grows by one with each trace of the loss."""
+    config = tiny(rehearsal__sampler="random")
+    made = experiment.prepare(config)
+    example = {name: value[0] for name, value in made.task.examples("train", np.arange(1)).items()}
+    params = random_params(made.model, example)
+    objective, traces = rehearsal_objective(made.model, config.rehearsal, True, None), []
+
+    def loss(*arguments):
+        traces.append(1)
+        return objective(*arguments)
+
+    return made.task, loss, params, traces
+
+
+def mesh_of(devices):
+    axes = (jax.sharding.AxisType.Auto,)
+    return jax.make_mesh((devices,), ("data",), axis_types=axes, devices=jax.devices()[:devices])
+
+
+@functools.cache
+def trained(devices=8, microbatches=1, steps=2):
+    """`(metrics of each step, parameters at the end, first state, traces)` by plain gradient descent."""
+    task, loss, params, traces = rehearsing()
+    mesh, optimizer = mesh_of(devices), optax.sgd(0.1)
+    step = make_step(loss, optimizer, mesh, BATCH, microbatches, seed=7)
+    state = first = jax.device_put(init_state(params, optimizer), jax.NamedSharding(mesh, jax.P()))
+    metrics, before = [], len(traces)
+    counts = []
+    for i in range(steps):
+        batch = place_batch(mesh, task.examples("train", np.arange(i * BATCH, (i + 1) * BATCH)))
+        state, measured = step(state, None, batch)
+        metrics.append(jax.device_get(measured))
+        counts.append(len(traces) - before)
+    return metrics, jax.device_get(state), first, counts
+
+
+def test_the_step_is_compiled_once_for_all_batches():
+    *_, counts = trained()
+    assert counts[0] >= 1
+    assert len(set(counts)) == 1
+
+
+def test_the_old_states_buffers_are_reused():
+    _, _, first, _ = trained()
+    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(first))
+
+
+def test_a_step_counts_and_changes_every_parameter_that_is_used():
+    metrics, state, *_ = trained()
+    assert state.step == 2
+    assert set(metrics[0]) == {
+        "answer_loss", "accuracy", "aux_loss", "recollection_loss", "familiarity_loss", "grad_norm",
+    }  # fmt: skip
+    assert_finite(metrics)
+    _, _, before, _ = rehearsing()
+    for (path, old), new in zip(jax.tree.leaves_with_path(before), jax.tree.leaves(state.params), strict=True):
+        where = jax.tree_util.keystr(path)
+        if "['text']" not in where and not where.endswith("['key']['bias']"):
+            assert (old != new).any(), where
+
+
+def test_microbatches_change_nothing():
+    whole, cut = trained(), trained(microbatches=2)
+    assert_close(cut[0], whole[0], 1e-5)
+    assert_close(cut[1], whole[1], 1e-5)
+
+
+def test_eight_devices_and_one_train_alike():
+    many, one = trained(), trained(devices=1)
+    assert_close(one[0], many[0], 1e-5)
+    assert_close(one[1], many[1], 1e-5)
+
+
+# What a step gives the loss: a loss that shows its batch.
+
+
+def shown(step_number=0, seed=7, microbatches=1):
+    def loss(params, frozen, batch):
+        streams = {name: batch[name].astype(float) for name in ("stream", "other_stream", "other_mask")}
+        return (params * 0).sum(), streams | {"bits": jax.random.bits(batch["key"][0]).astype(float)[None]} | {
+            "noise": jax.vmap(jax.random.normal)(batch["key"])
+        }
+
+    optimizer, mesh = optax.sgd(0.1), mesh_of(8 if microbatches == 1 else 1)
+    step = make_step(loss, optimizer, mesh, BATCH, microbatches, seed)
+    state = init_state(jnp.ones(()), optimizer)._replace(step=jnp.asarray(step_number, jnp.int32))
+    rng = np.random.default_rng(0)
+    batch = {"stream": rng.integers(0, 9, (BATCH, 3, 2)), "mask": rng.random((BATCH, 3, 2)) < 0.5}
+    return batch, jax.device_get(step(state, None, place_batch(mesh, batch))[1])
+
+
+def test_negatives_come_from_another_stream_of_the_batch():
+    batch, seen = shown()
+    for i in range(BATCH):
+        source = [j for j in range(BATCH) if (batch["stream"][j] == seen["other_stream"][i]).all()]
+        assert source and source != [i]
+        np.testing.assert_array_equal(seen["other_mask"][i], batch["mask"][source[0]])
+    np.testing.assert_array_equal(seen["stream"], batch["stream"])
+
+
+def test_randomness_is_a_function_of_seed_and_step_and_differs_between_examples():
+    noises = [shown(*at)[1]["noise"] for at in ((0, 7), (0, 7), (1, 7), (0, 8))]
+    np.testing.assert_array_equal(noises[0], noises[1])
+    assert len(np.unique(np.concatenate(noises[1:]))) == 3 * BATCH
+
+
+# The optimizer.
+
+
+def rates(steps, **settings):
+    """The learning rate of each step: Adam moves by it while the gradient is always the same."""
+    config = OptimizerConfig(**{"learning_rate": 1.0, "warmup_steps": 0, "decay_steps": 0, "clip_norm": 1e9} | settings)
+    optimizer = make_optimizer(config, steps)
+    x = jnp.zeros(())
+    state, result = optimizer.init(x), []
+    for _ in range(steps):
+        update, state = optimizer.update(jnp.ones(()), state, x)
+        result.append(-float(update))
+    return result
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, [1, 1, 1, 1]),
+        ({"learning_rate": 0.5}, [0.5] * 4),
+        ({"warmup_steps": 4}, [1 / 4, 2 / 4, 3 / 4, 1, 1, 1]),
+        ({"decay_steps": 3}, [1, 1, 1, 2 / 3, 1 / 3]),
+        ({"warmup_steps": 2, "decay_steps": 2}, [1 / 2, 1, 1, 1, 1 / 2]),
+        ({"decay_steps": 8}, [1, 7 / 8, 6 / 8, 5 / 8]),
+    ],
+    ids=str,
+)
+def test_the_learning_rate_rises_stays_and_falls(settings, expected):
+    np.testing.assert_allclose(rates(len(expected), **settings), expected, rtol=1e-4)
+
+
+def test_gradients_are_clipped_by_their_norm():
+    config = OptimizerConfig(learning_rate=1.0, warmup_steps=0, decay_steps=0, clip_norm=1.0)
+    optimizer = make_optimizer(config, 10)
+    x = jnp.zeros(2)
+    _, state = optimizer.update(jnp.array([30.0, 40.0]), optimizer.init(x), x)
+    moments = [leaf for leaf in jax.tree.leaves(state) if leaf.shape == (2,)]
+    np.testing.assert_allclose(moments[0], 0.1 * np.array([0.6, 0.8]), rtol=1e-5)
+
+
+def test_a_batch_that_the_devices_do_not_divide_is_one_line():
+    with pytest.raises(ValueError, match="batch_size 12 must be a multiple of the 8 devices") as caught:
+        make_mesh(12)
+    assert "\n" not in str(caught.value)
