@@ -377,12 +377,12 @@ def show(results: dict) -> None:
         "Q",
         "once ms",
         "readings ms",
-        "again for each ms",
+        "again for each ms (* Q x one)",
         "again/once",
         "once/write",
     )
     for row in results["questions"]:
-        again = milliseconds(row["again_s"]) + ("" if row["again_measured"] else " (Q x one)")
+        again = milliseconds(row["again_s"]) + ("" if row["again_measured"] else " *")
         gain, share = row["again/once"]["median"], row["once/write"]["median"]
         once, read = milliseconds(row["once_s"]), milliseconds(row["read_s"])
         asked.add_row(str(row["Q"]), once, read, again, f"{gain:.1f}", f"{share:.3f}")

@@ -1,5 +1,6 @@
 """Trains the runs of a table, one after another, and collects them: a finished run is not run again.
 
+    python benchmarks/reproduce.py evidence_demo
     python benchmarks/reproduce.py evidence_small [--runs=runs/small] [--seeds=3] [--only=rehearsal,continual]
     python benchmarks/reproduce.py babi_single --data_dir=data [--only=1,6]
 
@@ -33,16 +34,19 @@ VARIANTS = {
     "Directly Reason": ",system=directly",
     "Multi-Hop Reason": ",system=multi_hop",
 }
+YARDSTICKS = ("Directly Reason", "Multi-Hop Reason")
 BABI_TASKS = ("1", "6", "9", "15", "20")
 
 
 def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str]:
     """The command of each (row, seed) of a table, without its --run; seeds outermost, to compare rows early."""
-    if table == "evidence_small":
+    if table in ("evidence_demo", "evidence_small"):
+        rows = ABLATIONS if table == "evidence_small" else dict.fromkeys(("rehearsal", *YARDSTICKS), "")
+        size = table.removeprefix("evidence_")
         return {
-            (row, seed): f"--config=configs/evidence.py:small,seed={seed}{VARIANTS.get(row, '')} {extra}".strip()
+            (row, seed): f"--config=configs/evidence.py:{size},seed={seed}{VARIANTS.get(row, '')} {extra}".strip()
             for seed in range(seeds)
-            for row, extra in ABLATIONS.items()
+            for row, extra in rows.items()
         }
     return {
         (task, seed): f"--config=configs/babi.py:rehearsal,task={task},seed={seed} --data_dir={data_dir}"
@@ -86,7 +90,7 @@ def run_folder(runs: Path, row: str, seed: int) -> Path:
 def main() -> None:
     """Runs what is missing, then collects."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("table", choices=("evidence_small", "babi_single"))
+    parser.add_argument("table", choices=("babi_single", "evidence_demo", "evidence_small"))
     parser.add_argument("--runs", type=Path)
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--only", default="")

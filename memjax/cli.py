@@ -1,11 +1,12 @@
 """The command line: train, evaluate, report, prepare. Thin; everything behind it can be imported."""
 
+import runpy
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from absl import flags, logging
-from ml_collections import config_flags
+from ml_collections import ConfigDict, config_flags
 from rich.console import Console
 
 import memjax
@@ -62,11 +63,10 @@ def _train(arguments: list[str]) -> None:
     flags.DEFINE_string("run", None, "where the run is kept", flag_values=values)
     flags.DEFINE_string("data_dir", None, "where prepared data lies", flag_values=values)
     source = next((a.split("=", 1)[1] for a in arguments if a.startswith("--config=")), "configs/evidence.py:demo")
-    located = _locate_config(source)
-    arguments = [f"--config={located}", *(a for a in arguments if not a.startswith("--config="))]
-    config_flags.DEFINE_config_file(
-        "config", None, flag_values=values, sys_argv=["memjax", *arguments], accept_new_attributes=False
-    )
+    arguments = [a for a in arguments if not a.startswith("--config=")]
+    settings = _load_config(source)
+    _check_overrides(settings, arguments)
+    config_flags.DEFINE_config_dict("config", settings, flag_values=values, sys_argv=["memjax", *arguments])
     rest = _parse(values, arguments)
     require(not rest, f"train takes no {' '.join(rest)!r}; see memjax --help")
     settings = values.config
@@ -164,25 +164,49 @@ def _parse(values: flags.FlagValues, arguments: list[str]) -> list[str]:
     """The arguments that are no flags. Whatever a user can get wrong in a flag becomes one line."""
     try:
         return values(["memjax", *arguments])[1:]
+    except flags.UnrecognizedFlagError as error:
+        raise MemjaxError(f"{error}; see memjax --help") from None
+    except (flags.Error, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise MemjaxError(f"cannot read the settings: {_line(error)}") from None
+
+
+def _load_config(source: str) -> ConfigDict:
+    """Runs the config file as given, or the one of that name that memjax came with."""
+    file, _, arg = source.partition(":")
+    package = Path(memjax.__file__).parent
+    candidates = (Path(file), package.parent / file, package / file)
+    located = next((path for path in candidates if path.is_file()), None)
+    hint = "give --config=FILE.py:VARIANT, such as configs/evidence.py:demo"
+    require(located is not None and located.suffix == ".py", f"no config file {file}; {hint}")
+    try:
+        get_config = runpy.run_path(str(located))["get_config"]
+        settings = get_config(arg) if arg else get_config()
     except MemjaxError:
         raise
-    except flags.UnrecognizedFlagError as error:
-        if error.flagname.startswith("config."):
-            raise MemjaxError(f"unknown setting {error.flagname}; the config file lists all settings") from None
-        raise MemjaxError(f"{error}; see memjax --help") from None
-    except (flags.Error, AttributeError, KeyError, TypeError, ValueError, ImportError, SyntaxError) as error:
-        message = " ".join(str(error).split())
-        raise MemjaxError(f"cannot read the settings: {message}") from None
+    except Exception as error:  # the file is the user's: whatever it raises is theirs to read
+        raise MemjaxError(f"config file {file} fails: {type(error).__name__}: {_line(error)}") from error
+    require(isinstance(settings, ConfigDict), f"get_config() of {file} must return a ConfigDict")
+    return settings
 
 
-def _locate_config(source: str) -> str:
-    """The config file as given, or the one of that name that memjax came with."""
-    file, colon, arg = source.partition(":")
-    package = Path(memjax.__file__).parent
-    for candidate in (Path(file), package.parent / file, package / file):
-        if candidate.is_file():
-            return f"{candidate}{colon}{arg}"
-    raise MemjaxError(f"no config file {file}; give --config=FILE.py:VARIANT, such as configs/evidence.py:demo")
+def _check_overrides(settings: ConfigDict, arguments: list[str]) -> None:
+    known = []
+
+    def walk(group: ConfigDict, path: str) -> None:
+        for key, value in group.items():
+            known.append(f"{path}.{key}")
+            if isinstance(value, ConfigDict):
+                walk(value, known[-1])
+
+    walk(settings, "config")
+    for argument in arguments:
+        name = argument.lstrip("-").partition("=")[0]
+        if name.startswith("config.") and name not in known:
+            raise unknown("setting", name, known)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 if __name__ == "__main__":

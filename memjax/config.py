@@ -95,15 +95,18 @@ class Config:
         return self.rehearses and self.rehearsal.sampler == "history"
 
 
-def from_mapping(mapping: Mapping[str, Any]) -> Config:
+def from_mapping(mapping: Any) -> Config:
     """Checks every key, type and size of a config, and returns it typed. Raises `MemjaxError`, in one line."""
+    require(isinstance(mapping, Mapping), f"a config must be a group of settings, not {mapping!r}")
     mapping = dict(mapping)
     task = dict(_section(mapping, "task"))
     name = task.pop("name", None)
-    if name not in tasks.specs:
+    if not isinstance(name, str) or name not in tasks.specs:
         raise unknown("config.task.name", str(name), tasks.specs)
     memory = dict(_section(mapping, "memory"))
     sizes = {key: value for key, value in memory.items() if key not in ("name", "slots")}
+    for key, source in (("width", "model.width"), ("dtype", "model.dtype"), ("segment", "task")):
+        require(key not in sizes, f"config.memory.{key} is not a setting of its own: it follows config.{source}")
     memory = {key: memory[key] for key in memory if key not in sizes} | {"sizes": sizes}
     mapping |= {"memory": memory, "task": _typed(tasks.specs[name], task, "config.task")}
     config = _typed(Config, mapping, "config")
@@ -197,11 +200,12 @@ def _check(config: Config) -> None:
         training.batch_size % training.microbatches == 0,
         f"config.training.batch_size {training.batch_size} must be a multiple of microbatches {training.microbatches}",
     )
+    require(training.seed < 2**32, f"config.training.seed must be below 2**32, not {training.seed}")
+    require(
+        config.system != "memory" or model.width % rehearsal.heads == 0,
+        f"config.model.width {model.width} must be a multiple of config.rehearsal.heads {rehearsal.heads}",
+    )
     if config.rehearses:
-        require(
-            model.width % rehearsal.heads == 0,
-            f"config.model.width {model.width} must be a multiple of config.rehearsal.heads {rehearsal.heads}",
-        )
         require(
             0 < rehearsal.mask_ratio < 1, f"config.rehearsal.mask_ratio must be in (0, 1), not {rehearsal.mask_ratio}"
         )

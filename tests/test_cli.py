@@ -170,8 +170,8 @@ def test_babi_from_text_to_a_trained_run(tmp_path, here, capsys):
         (["train", f"{EVIDENCE},seed=one"], "must be of type int"),
         (["train", f"{EVIDENCE},system=direct"], "did you mean 'directly'?"),
         (["train", f"{EVIDENCE},memory=rehersal"], "did you mean 'rehearsal'?"),
-        (["train", EVIDENCE, "--config.training.stepz=3"], "config.training.stepz"),
-        (["train", EVIDENCE, "--config.trainin.steps=3"], "config.trainin.steps"),
+        (["train", EVIDENCE, "--config.training.stepz=3"], "did you mean 'config.training.steps'?"),
+        (["train", EVIDENCE, "--config.trainin.steps=3"], "did you mean 'config.training.steps'?"),
         (["train", EVIDENCE, "--config.training.steps=many"], "many"),
         (["train", EVIDENCE, "--config.training.steps=1.5"], "1.5"),
         (["train", EVIDENCE, "--config.rehearsal.deterministic=maybe"], "maybe"),
@@ -207,8 +207,8 @@ def test_bad_input_is_one_line_and_leaves_nothing(arguments, words, here, capsys
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("this is no Python", "cannot read the settings"),
-        ("x = 1", "cannot read the settings"),
+        ("this is no Python", "SyntaxError"),
+        ("x = 1", "get_config"),
         ("import nothere", "nothere"),
     ],
 )
@@ -222,7 +222,7 @@ def test_a_run_folder_below_a_file_is_one_line(tmp_path, here, capsys):
     (tmp_path / "file").write_text("mine")
     for run in (tmp_path / "file", tmp_path / "file" / "run"):
         message = refused(capsys, "train", EVIDENCE, *flags(), f"--run={run}")
-        assert "cannot write to the run folder" in message
+        assert "cannot write to" in message and str(run) in message
     assert (tmp_path / "file").read_text() == "mine" and not list(here.iterdir())
 
 
@@ -259,15 +259,14 @@ def test_a_damaged_run_is_one_line(name, tmp_path, trained, capsys):
         assert f"{name} is damaged" in refused(capsys, "evaluate", folder)
 
 
-def test_a_loss_that_is_not_finite_is_one_line_with_the_last_checkpoint(tmp_path, capsys):
+def test_what_is_not_finite_is_one_line_that_names_step_and_part(tmp_path, capsys):
     changes = {"optimizer__learning_rate": 1e30, "training__validate_every": 4, "training__log_every": 4}
     config = [EVIDENCE + ",system=directly", *flags(**changes, training__checkpoint_every=1)]
     message = refused(capsys, "train", *config, f"--run={tmp_path / 'run'}")
-    assert "train step 2: " in message and "answer_loss" in message and "checkpoint is step 1" in message
+    assert "train step 1: param_norm is not finite" in message and "no checkpoint" in message
     assert not (tmp_path / "run" / "evaluation.json").exists()
 
 
-@pytest.mark.xfail(strict=True, reason="found only after config.json is written: the corrected command is then refused")
 @pytest.mark.parametrize(
     "changes",
     [

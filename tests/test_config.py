@@ -199,7 +199,6 @@ def test_an_impossible_size_of_the_memory_is_one_line_before_anything_is_compile
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.xfail(strict=True, raises=TypeError, reason="create() gets width twice; from_mapping does not refuse it")
 @pytest.mark.parametrize("size", ["width", "segment", "dtype"])
 def test_a_size_of_the_memory_that_comes_from_elsewhere_is_one_line(size):
     with pytest.raises(MemjaxError):
@@ -207,18 +206,15 @@ def test_a_size_of_the_memory_that_comes_from_elsewhere_is_one_line(size):
         build(config, tasks.create(config.task).shape)
 
 
-@pytest.mark.xfail(strict=True, reason="only checked if config.rehearses, but the rehearser always gets its parameters")
 def test_heads_that_do_not_divide_the_width_are_one_line_without_rehearsal_too():
     with pytest.raises(MemjaxError):
         tiny(rehearsal__heads=3, rehearsal__fragments=0)
 
 
-@pytest.mark.xfail(strict=True, raises=(TypeError, AttributeError), reason="an unhashable name is looked up in a dict")
 def test_a_task_name_that_is_no_name_is_one_line():
     error(changed("task.name", ["evidence"]))
 
 
-@pytest.mark.xfail(strict=True, raises=(TypeError, ValueError), reason="dict() of what is no mapping")
 @pytest.mark.parametrize("given", [[1], "config", 3], ids=str)
 def test_what_is_no_mapping_is_one_line(given):
     error(given)

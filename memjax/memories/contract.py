@@ -71,8 +71,14 @@ def memorize(
     *,
     state: State | None = None,
     key: Key | None = None,
+    block: int | None = None,
+    remat: bool = False,
 ) -> tuple[State, Float[Array, ""]]:
-    """Encodes all segments at once, then writes them in order: `(state, aux_loss)`.
+    """Encodes the segments, many at once, then writes them in order: `(state, aux_loss)`.
+
+    `block` segments are encoded and written at a time; the slots are the same. Default: all of them, but on CPU about
+    64 items, whose features stay in the cache and in memory that is used again. With `remat`, the gradient keeps only
+    the state at the borders of the blocks, and computes the rest again: a stream of any length fits.
 
     Going on from a `state` gives what one call on the whole stream would have given, at any segment border. Inside a
     Flax module call it on a bound memory; outside, as `memory.apply(params, items, method=memorize)`.
@@ -91,4 +97,26 @@ def memorize(
         mask = jnp.ones(items.shape[:2], bool)
     if state is None:
         state = memory.initial_state()
-    return memory.write_stream(state, memory.encode(items, mask), mask, key=key)
+    length, width = mask.shape
+    if block is None:
+        block = max(1, 64 // width) if jax.default_backend() == "cpu" else length
+    blocks = -(-length // block)
+    if blocks <= 1 or memory.is_initializing():
+        return memory.write_stream(state, memory.encode(items, mask), mask, key=key)
+
+    # Of one size: one that divides the stream, or else the one with the least padding.
+    block = next((size for size in range(block, block // 2, -1) if length % size == 0), -(-length // blocks))
+    blocks = -(-length // block)
+    padding = blocks * block - length
+    items, mask = (jnp.pad(x, [(0, padding)] + [(0, 0)] * (x.ndim - 1)) for x in (items, mask))
+    items, mask = (x.reshape(blocks, block, *x.shape[1:]) for x in (items, mask))
+
+    def step(memory, state, inputs):
+        items, mask, key = inputs
+        return memory.write_stream(state, memory.encode(items, mask), mask, key=key)
+
+    step = nn.remat(step, prevent_cse=False) if remat else step
+    keys = None if key is None else jax.random.split(key, blocks)
+    scan = nn.scan(step, variable_broadcast="params", split_rngs={"params": False})
+    state, aux_losses = scan(memory, carry_like(state, items), (items, mask, keys))
+    return state, aux_losses.sum()

@@ -94,5 +94,20 @@ class RehearsalMemory(Memory):
         )
         return slots, jnp.zeros((), jnp.float32)
 
+    def write_stream(
+        self, state: Float[Array, "K d"], features: EncodedItems, mask: Bool[Array, "T N"], *, key: Key | None = None
+    ) -> tuple[Float[Array, "K d"], Float[Array, ""]]:
+        del key
+        slots = ops.write_stream(
+            self.params_of_write,
+            state,
+            features.items,
+            mask,
+            normalize=self.normalize,
+            remat=True,
+            projected_items=features.projected,
+        )
+        return slots, jnp.zeros((), jnp.float32)
+
     def slots(self, state: Float[Array, "K d"]) -> Slots:
         return Slots(state, jnp.ones(self.num_slots, bool))

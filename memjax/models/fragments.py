@@ -103,7 +103,8 @@ def build_fragments(
     visible items replaced by items of another stream, never by what was there.
     """
     hide_key, choose_key, replace_key = jax.random.split(key, 3)
-    items, real = stream[chosen], mask[chosen]
+    real = mask[chosen]
+    items = jnp.where(real, stream[chosen], 0)  # padding may hold anything; it is embedded all the same
     hidden = choose(hide_key, real, mask_ratio)
     replaced = choose(choose_key, real & ~hidden, 0.5)
     substitutes, possible = replacements(replace_key, items, other, other_mask)

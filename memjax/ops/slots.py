@@ -56,11 +56,14 @@ def write_stream(
     *,
     normalize: Normalize = "slots",
     remat: bool = False,
+    projected_items: Float[Array, "T N h"] | None = None,
 ) -> Float[Array, "K dm"]:
     """Writes segment after segment; the result is the same however the stream is cut into calls at segment borders.
 
     `write_segment` under `jax.lax.scan`, with the items' projection computed for all segments before it. `remat=True`
-    keeps only the slots of each step for the gradient, and computes the rest again: memory for time.
+    keeps only the slots of each step for the gradient, and computes the rest again: less memory, and on CPU less time
+    (storing the tanh of every slot and item costs more than taking it again). `projected_items` is
+    `project_items(params.attention, segments)` where the caller has it.
 
     >>> import jax.numpy as jnp
     >>> attention = AdditiveParams(jnp.eye(1), jnp.eye(1), jnp.zeros(1), jnp.ones(1))
@@ -81,7 +84,8 @@ def write_stream(
         slots = write_segment(params, slots, items, real, normalize=normalize, projected_items=projected)
         return slots, None
 
-    step = jax.checkpoint(step) if remat else step
-    projected = project_items(params.attention, segments)
-    slots, _ = jax.lax.scan(step, carry_like(slots, segments), (segments, projected, mask))
+    step = jax.checkpoint(step, prevent_cse=False) if remat else step  # inside a scan nothing can be shared anyway
+    if projected_items is None:
+        projected_items = project_items(params.attention, segments)
+    slots, _ = jax.lax.scan(step, carry_like(slots, segments), (segments, projected_items, mask))
     return slots

@@ -168,7 +168,7 @@ def _draw_chains(spec: EvidenceSpec) -> np.ndarray:
 def _check(spec: EvidenceSpec) -> None:
     for name in ("facts", "length", "queries", "answers", "evidence", "groups", "segment", "train", "valid", "test"):
         require(getattr(spec, name) >= 1, f"task.{name} must be at least 1, not {getattr(spec, name)}")
-    require(spec.seed >= 0, f"task.seed must not be negative, it is {spec.seed}")
+    require(0 <= spec.seed < 2**64, f"task.seed must be in [0, 2**64), not {spec.seed}")
     require(
         spec.arrangement in ("consecutive", "discrete"),
         f"task.arrangement must be 'consecutive' or 'discrete', not {spec.arrangement!r}",

@@ -9,12 +9,12 @@ import numpy as np
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-def mix(x: np.ndarray | np.uint64) -> np.ndarray | np.uint64:
+def mix(x: np.ndarray) -> np.ndarray:
     """SplitMix64's finaliser, elementwise on uint64: a bijection that spreads every bit."""
     with np.errstate(over="ignore"):
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    return np.asarray(x ^ (x >> np.uint64(31)))  # arithmetic turns an array of no axes into a scalar
 
 
 def uniform(key: np.ndarray, count: int) -> np.ndarray:
@@ -30,7 +30,7 @@ def uniform(key: np.ndarray, count: int) -> np.ndarray:
     return (mix(counters) >> np.uint64(11)) * 2.0**-53
 
 
-def fold(key: np.ndarray | np.uint64, value: np.ndarray | int) -> np.ndarray | np.uint64:
+def fold(key: np.ndarray | np.uint64, value: np.ndarray | int) -> np.ndarray:
     """A new key from a key and an integer, elementwise."""
     with np.errstate(over="ignore"):
-        return mix(np.asarray(key, np.uint64) * _GOLDEN + np.asarray(value, np.uint64) + np.uint64(1))
+        return mix(np.asarray(np.asarray(key, np.uint64) * _GOLDEN + np.asarray(value, np.uint64) + np.uint64(1)))

@@ -18,7 +18,6 @@ def train_batches(task: Task, batch_size: int, seed: int) -> grain.DatasetIterat
     processes = jax.process_count()
     require(batch_size % processes == 0, f"batch size {batch_size} must be a multiple of {processes} processes")
     size = task.size("train")
-    require(size >= batch_size, f"the training split has {size} examples, fewer than one batch of {batch_size}")
 
     def load(indices: np.ndarray) -> Batch:
         batch = task.examples("train", indices)

@@ -62,7 +62,7 @@ def slot_changes(model: AskedMemory, params: Params, task: Task, examples: int) 
     None where the number of slots grows with the stream.
     """
     batch, _ = next(evaluation_batches(task, "test", examples, examples))
-    memory = functional(model.memory)
+    memory, params = functional(model.memory), jax.tree.map(jnp.asarray, params)
     own = {"params": params["params"]["memory"]}
     table = params["params"]["embed"]["embedding"]
 

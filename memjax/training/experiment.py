@@ -12,9 +12,10 @@ from rich.console import Console
 
 from memjax import tasks
 from memjax.config import Config
+from memjax.errors import require
 from memjax.functional import functional
 from memjax.models import AskedMemory, System, build, build_sampler
-from memjax.tasks import Task
+from memjax.tasks import Task, check_batch
 from memjax.training import checkpoint, runs
 from memjax.training.evaluate import make_evaluator, slot_changes
 from memjax.training.loop import fit
@@ -38,13 +39,21 @@ class Experiment(NamedTuple):
 def prepare(config: Config) -> Experiment:
     """Makes the task, the system and the mesh. Raises `MemjaxError` for whatever does not fit, before compiling."""
     task = tasks.create(config.task)
+    batch_size, examples = config.training.batch_size, task.size("train")
+    require(examples >= batch_size, f"there are {examples} training examples, fewer than one batch of {batch_size}")
+    check_batch(task.shape, task.examples("train", np.arange(batch_size)))
     return Experiment(config, task, build(config, task.shape), make_mesh(config.training.batch_size))
 
 
 def train(experiment: Experiment, folder: Path, console: Console) -> Params:
     """Trains in a run folder, going on where it was: the parameters at the end."""
-    config, task, model, _mesh = experiment
-    runs.open_run(folder, config)
+    runs.open_run(folder, experiment.config)
+    with runs.writing(folder):
+        return _train(experiment, folder, console)
+
+
+def _train(experiment: Experiment, folder: Path, console: Console) -> Params:
+    config, task, model, _ = experiment
     sampler, frozen = None, None
     if config.needs_sampler:
         sampler = build_sampler(config, task.shape)

@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -68,6 +69,7 @@ def fit(
                 log.write(step, means | {"seconds": time.perf_counter() - began})
             if step % config.validate_every == 0 or step == steps:
                 valid = validate(state.params)
+                _require_finite(valid, f"{phase} step {step}, validation", manager)
                 log.write(step, {"split": "valid"} | valid)
                 if not console.is_terminal:
                     accuracy = f"validation accuracy {valid['accuracy']:.3f}"
@@ -97,15 +99,19 @@ class _Window:
 def _record(pending: tuple[int, dict], window: _Window, phase: str, manager) -> None:
     step, metrics = pending
     values = {name: float(value) for name, value in jax.device_get(metrics).items()}
-    broken = [name for name, value in values.items() if not math.isfinite(value)]
+    _require_finite(values, f"{phase} step {step}", manager)
+    window.add(values)
+
+
+def _require_finite(values: dict[str, Any], where: str, manager) -> None:
+    broken = [name for name, value in values.items() if isinstance(value, float) and not math.isfinite(value)]
     if broken:
         good = manager.latest_step()
         kept = f"the last good checkpoint is step {good} in {manager.directory}" if good else "no checkpoint was saved"
         raise MemjaxError(
-            f"{phase} step {step}: {', '.join(broken)} is not finite; {kept}; "
+            f"{where}: {', '.join(broken)} is not finite; {kept}; "
             "lower config.optimizer.learning_rate or config.optimizer.clip_norm"
         )
-    window.add(values)
 
 
 def _progress(console: Console) -> Progress:

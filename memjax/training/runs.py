@@ -1,7 +1,8 @@
 """The run folder: what is in it, and how it is written so that nothing is ever half there."""
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +13,33 @@ from memjax.errors import MemjaxError, require
 def write_json(path: Path, value: Any) -> None:
     """Writes a JSON file at once or not at all."""
     temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n")
-    temporary.replace(path)
+    text = json.dumps(value, indent=1, allow_nan=False) + "\n"
+    with writing(path):
+        temporary.write_text(text)
+        temporary.replace(path)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns what the file system refuses into one line."""
+    try:
+        yield
+    except OSError as error:
+        raise MemjaxError(f"cannot write to {path}: {error.strerror}; give another --run, or make room") from None
 
 
 def open_run(folder: Path, config: Config) -> None:
     """Makes a run folder for a config, or takes up one made for the same config."""
     path = folder / "config.json"
-    if path.exists():
+    with writing(folder):
+        exists = path.exists()
+    if exists:
         same = to_mapping(read_config(folder)) == to_mapping(config)
         require(same, f"{folder} holds a run with another config; give another --run, or delete the folder")
         return
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(path, to_mapping(config))
-    except OSError as error:
-        raise MemjaxError(f"cannot write to the run folder {folder}: {error.strerror}; give another --run") from None
+    write_json(path, to_mapping(config))
 
 
 def read_config(folder: Path) -> Config:

@@ -67,7 +67,8 @@ def make_step(
         gradients, metrics = gradient(state.params, frozen, extended)
         updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
-        metrics["grad_norm"] = optax.global_norm(gradients)
+        # Of the new parameters: what is not finite must be seen before it is saved.
+        metrics |= {"grad_norm": optax.global_norm(gradients), "param_norm": optax.global_norm(params)}
         return TrainState(state.step + 1, params, opt_state), metrics
 
     whole = replicated(mesh)

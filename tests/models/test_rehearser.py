@@ -117,16 +117,7 @@ def from_stream(negatives):
 
 
 @SAMPLED
-@pytest.mark.parametrize(
-    "garbage",
-    [
-        3,
-        pytest.param(
-            10**6,
-            marks=pytest.mark.xfail(strict=True, reason="ids of padding are embedded: out of range they give NaN"),
-        ),
-    ],
-)
+@pytest.mark.parametrize("garbage", [3, -7, 10**6])
 def test_what_the_padding_of_a_stream_holds_never_matters(negatives, garbage):
     _, params = system()
     one, run = example(), from_stream(negatives)

@@ -69,9 +69,9 @@ def two_steps(made):
         loss = rehearsal_objective(model, config.rehearsal, config.rehearses, sampler)
     else:
         loss = answer_objective(model)
-    optimizer = optax.sgd(0.1)
+    optimizer = optax.sgd(0.01)
     step = make_step(loss, optimizer, mesh, 8, 1, 0)
-    first = random_params(model, example)
+    first = jax.device_get(random_params(model, example))
     state = jax.device_put(init_state(first, optimizer), jax.NamedSharding(mesh, jax.P()))
     for i in range(2):
         batch = place_batch(mesh, task.examples("train", np.arange(8 * i, 8 * i + 8)))

@@ -97,11 +97,6 @@ def test_a_real_tasks_batches_are_its_examples():
             np.testing.assert_array_equal(batch[name][i], everything[name][place])
 
 
-def test_fewer_examples_than_a_batch_are_one_line():
-    with pytest.raises(MemjaxError, match="3 examples, fewer than one batch of 4"):
-        train_batches(Counting(train=3), 4, 0)
-
-
 def test_every_process_takes_its_share_of_each_batch(monkeypatch):
     with opened(Counting(), 4) as data:
         whole = [ids(next(data)) for _ in range(6)]

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from oracles.checking import assert_finite, assert_same
+from oracles.checking import assert_same
 from rich.console import Console
 from training.tiny import tiny
 
@@ -108,10 +108,9 @@ def test_training_in_two_goes_is_training_in_one(whole, tmp_path):
     run(again, steps=3)
     resumed = run(again, steps=6)
     assert_same(jax.device_get(resumed), state)
-    expected = [line for line in lines(folder)]
     # The first go also validates where it ends.
     got = [line for line in lines(again) if (line["step"], line.get("split")) != (3, "valid")]
-    assert got == expected
+    assert got == lines(folder)
 
 
 @pytest.mark.parametrize("stop", [1, 3, 4, 5, 6])
@@ -174,63 +173,52 @@ def test_tensorboard_files_are_written(whole):
 # A loss that is not finite.
 
 
-def blown_up(folder, **options):
-    with pytest.raises(MemjaxError) as caught:
-        run(folder, learning_rate=1e30, **options)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+def broken_at(at, part="recollection_loss"):
+    """The step, with a part of its loss that is NaN at one step."""
+
+    def broken(state, frozen, batch):
+        new, metrics = stepper()[1](state, frozen, batch)
+        return new, metrics | {part: jnp.where(new.step == at, jnp.nan, metrics["accuracy"])}
+
+    return broken
 
 
 def test_a_loss_that_is_not_finite_stops_with_step_part_and_last_checkpoint(tmp_path):
     folder = tmp_path / "run"
-    message = blown_up(folder, checkpoint_every=1, validate_every=6)
-    assert message.startswith("train step 2: answer_loss")
-    assert f"step 1 in {folder.resolve() / 'train'}" in message
+    with pytest.raises(MemjaxError) as caught:
+        run(folder, step=broken_at(5), validate_every=6)
+    message = str(caught.value)
+    assert message.startswith("train step 5: recollection_loss is not finite; ") and "\n" not in message
+    assert f"step 3 in {folder.resolve() / 'train'}" in message
     assert "learning_rate" in message
-    assert [line["step"] for line in lines(folder)] == [1]
+    assert [line["step"] for line in lines(folder)] == [1, 2, 3, 4]
 
 
-def test_without_a_checkpoint_it_says_so(tmp_path):
-    message = blown_up(tmp_path / "run", validate_every=6)
-    assert "no checkpoint was saved" in message
-    assert not [path for path in (tmp_path / "run" / "train").iterdir() if path.name.isdigit()]
+def test_parameters_that_are_not_finite_are_never_saved(tmp_path):
+    for rate in (1e30, 1e39):
+        folder = tmp_path / f"run{rate}"
+        with pytest.raises(MemjaxError, match=r"train step 1: .*no checkpoint was saved") as caught:
+            run(folder, learning_rate=rate, checkpoint_every=1, validate_every=1)
+        assert "\n" not in str(caught.value)
+        assert not [path for path in (folder / "train").iterdir() if path.name.isdigit()]
 
 
 @pytest.mark.parametrize("at", [2, 3, 6])
 @pytest.mark.parametrize("log_every", [1, 4, 6])
 def test_the_step_is_named_that_broke_however_rarely_it_logs(tmp_path, at, log_every):
-    def broken(state, frozen, batch):
-        new, metrics = stepper()[1](state, frozen, batch)
-        bad = jnp.where(new.step == at, jnp.nan, metrics["accuracy"])
-        return new, metrics | {"recollection_loss": bad}
-
     with pytest.raises(MemjaxError, match=f"train step {at}: recollection_loss is not finite; "):
-        run(tmp_path / "run", step=broken, log_every=log_every)
+        run(tmp_path / "run", step=broken_at(at), log_every=log_every)
     saved = max((int(p.name) for p in (tmp_path / "run" / "train").iterdir() if p.name.isdigit()), default=0)
     assert saved == (at - 1) // 3 * 3
     assert all(math.isfinite(line["accuracy"]) for line in lines(tmp_path / "run")) if at > log_every else True
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="json refuses the NaN of a validation, with a traceback")
 def test_a_validation_that_is_not_finite_stops_with_one_line(tmp_path):
     def broken(params):
         return {"accuracy": 0.0, "loss": math.nan}
 
     with pytest.raises(MemjaxError):
         run(tmp_path / "run", validate=broken)
-
-
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="parameters that are not finite are saved and called good"
-)
-def test_the_checkpoint_that_is_called_good_is_finite(tmp_path):
-    with pytest.raises(MemjaxError):
-        run(tmp_path / "run", learning_rate=1e39, checkpoint_every=1, validate_every=6)
-    optimizer, _ = stepper()
-    like = init_state({"w": jnp.zeros(20)}, optimizer)
-    with checkpoint.open_checkpoints(tmp_path / "run" / "train") as manager:
-        if manager.latest_step() is not None:
-            assert_finite(checkpoint.restore_params(manager, like)[1])
 
 
 # Checkpoints.
@@ -318,23 +306,17 @@ def test_a_run_folder_is_taken_up_by_the_same_config_alone(tmp_path):
 @pytest.mark.parametrize("where", ["file", "file/below", "/proc/memjax-run"])
 def test_a_run_folder_that_cannot_be_written_is_one_line(tmp_path, where):
     (tmp_path / "file").write_text("here already")
-    with pytest.raises(MemjaxError, match="cannot write to the run folder") as caught:
+    with pytest.raises(MemjaxError, match="cannot write to") as caught:
         runs.open_run(tmp_path / where, tiny())
     assert "\n" not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-@pytest.mark.xfail(
-    strict=True, raises=OSError, reason="Path.exists lets ENAMETOOLONG through, outside of open_run's try"
-)
 def test_a_run_folder_with_too_long_a_name_is_one_line(tmp_path):
     with pytest.raises(MemjaxError):
         runs.open_run(tmp_path / ("x" * 300), tiny())
 
 
-@pytest.mark.xfail(
-    strict=True, raises=PermissionError, reason="only writing config.json is guarded, not a run's own files"
-)
 def test_a_run_that_may_no_longer_be_written_is_one_line(tmp_path, monkeypatch):
     runs.open_run(tmp_path, tiny())
 
@@ -354,7 +336,7 @@ def test_a_run_that_may_no_longer_be_written_is_one_line(tmp_path, monkeypatch):
         "",
         "{}",
         '{"task": 3}',
-        pytest.param("[1]", marks=pytest.mark.xfail(strict=True, raises=(TypeError, ValueError), reason="dict([1])")),
+        "[1]",
     ],
 )
 def test_a_damaged_config_is_one_line(tmp_path, text):

@@ -25,7 +25,7 @@ def rehearsing():
     config = tiny(rehearsal__sampler="random")
     made = experiment.prepare(config)
     example = {name: value[0] for name, value in made.task.examples("train", np.arange(1)).items()}
-    params = random_params(made.model, example)
+    params = jax.device_get(random_params(made.model, example))
     objective, traces = rehearsal_objective(made.model, config.rehearsal, True, None), []
 
     def loss(*arguments):
@@ -73,6 +73,7 @@ def test_a_step_counts_and_changes_every_parameter_that_is_used():
     assert state.step == 2
     assert set(metrics[0]) == {
         "answer_loss", "accuracy", "aux_loss", "recollection_loss", "familiarity_loss", "grad_norm",
+        "param_norm",
     }  # fmt: skip
     assert_finite(metrics)
     _, _, before, _ = rehearsing()

@@ -82,8 +82,8 @@ def random_params(model, example):
     rng = np.random.default_rng(5)
 
     def draw(path, leaf):
-        values = rng.normal(size=leaf.shape) / (1 if "embedding" in str(path[-1]) else 2)
-        return (values + ("scale" in str(path[-1]))).astype(leaf.dtype)
+        values = rng.normal(size=leaf.shape) / (1 if "embedding" in str(path[-1]) else 3)
+        return jax.numpy.asarray(values + ("scale" in str(path[-1])), leaf.dtype)
 
     return jax.tree.map_with_path(draw, shapes)
 

@@ -1,0 +1,65 @@
+"""Writes the tables of the README from results/: python benchmarks/readme_tables.py"""
+
+import json
+import re
+from pathlib import Path
+from statistics import mean, stdev
+
+ROOT = Path(__file__).parents[1]
+
+
+def percent(values: list[float]) -> str:
+    """Mean in %, with the deviation where there are several."""
+    spread = f" ± {100 * stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{100 * mean(values):.1f}{spread}"
+
+
+def by_row(runs: dict) -> dict[str, list[dict]]:
+    """The runs of each row, in the order of their first."""
+    rows: dict[str, list[dict]] = {}
+    for run in runs.values():
+        rows.setdefault(run["row"], []).append(run)
+    return rows
+
+
+def evidence(found: dict) -> list[str]:
+    """Accuracy by the half of the stream that the evidence lies in."""
+    lines = ["| | early % | later % | all % | seeds | steps |", "|---|---|---|---|---|---|"]
+    for row, runs in by_row(found["runs"]).items():
+        halves = [[run["metrics"]["tags"]["half"][half]["accuracy"] for run in runs] for half in ("early", "later")]
+        every = [run["metrics"]["accuracy"] for run in runs]
+        cells = [row, *map(percent, halves), percent(every), str(len(runs)), f"{runs[0]['step']:,}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def babi(found: dict) -> list[str]:
+    """Test error by task."""
+    lines = ["| task | test error % | steps | seconds |", "|---|---|---|---|"]
+    for row, runs in by_row(found["runs"]).items():
+        error = percent([1 - run["metrics"]["accuracy"] for run in runs])
+        lines.append(f"| {row} | {error} | {runs[0]['step']:,} | {mean(run['seconds'] for run in runs):,.0f} |")
+    return lines
+
+
+def main() -> None:
+    """Replaces what lies between the markers of each table whose results exist."""
+    readme = ROOT / "README.md"
+    text = readme.read_text()
+    for marker, name, table in (
+        ("demo", "evidence_demo", evidence),
+        ("small", "evidence_small", evidence),
+        ("babi", "babi_single", babi),
+    ):
+        path = ROOT / "results" / f"{name}.json"
+        if not path.exists():
+            continue
+        found = json.loads(path.read_text())
+        body = "\n".join([*table(found), "", f"`{found['command']}` wrote [{path.name}](results/{path.name})."])
+        pattern = rf"(<!-- results:{marker} -->).*?(<!-- /results:{marker} -->)"
+        text = re.sub(pattern, lambda m, body=body: f"{m[1]}\n{body}\n{m[2]}", text, flags=re.DOTALL)
+    readme.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
