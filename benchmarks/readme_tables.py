@@ -35,10 +35,10 @@ def evidence(found: dict) -> list[str]:
 
 def babi(found: dict) -> list[str]:
     """Test error by task."""
-    lines = ["| task | test error % | steps | seconds |", "|---|---|---|---|"]
+    lines = ["| task | test error % | steps |", "|---|---|---|"]
     for row, runs in by_row(found["runs"]).items():
         error = percent([1 - run["metrics"]["accuracy"] for run in runs])
-        lines.append(f"| {row} | {error} | {runs[0]['step']:,} | {mean(run['seconds'] for run in runs):,.0f} |")
+        lines.append(f"| {row} | {error} | {runs[0]['step']:,} |")
     return lines
 
 

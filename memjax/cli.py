@@ -64,6 +64,7 @@ def _train(arguments: list[str]) -> None:
     flags.DEFINE_string("data_dir", None, "where prepared data lies", flag_values=values)
     source = next((a.split("=", 1)[1] for a in arguments if a.startswith("--config=")), "configs/evidence.py:demo")
     arguments = [a for a in arguments if not a.startswith("--config=")]
+    require("--config" not in arguments, "write --config=FILE.py:VARIANT, with an equals sign")
     settings = _load_config(source)
     _check_overrides(settings, arguments)
     config_flags.DEFINE_config_dict("config", settings, flag_values=values, sys_argv=["memjax", *arguments])

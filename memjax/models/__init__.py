@@ -6,6 +6,7 @@ import jax.numpy as jnp
 
 from memjax import memories
 from memjax.config import Config
+from memjax.errors import require
 from memjax.models.asked import AskedMemory
 from memjax.models.direct import DirectlyReason, HistorySampler, MultiHopReason
 from memjax.tasks.contract import TaskShape
@@ -32,8 +33,10 @@ def build(config: Config, shape: TaskShape) -> System:
     name = config.memory.name
     shared = {"width": config.model.width, "segment": shape.segment, "dtype": dtype}
     if name in memories.registry:
-        fields = {field.name for field in dataclasses.fields(memories.registry[name])}
+        fields = {field.name for field in dataclasses.fields(memories.registry[name])} - {"parent", "name", "num_slots"}
         shared = {key: value for key, value in shared.items() if key in fields}
+        missing = sorted(fields - shared.keys() - config.memory.sizes.keys())
+        require(not missing, f"config.memory lacks {', '.join(missing)}")  # no default outside configs
     memory = memories.create(name, slots=config.memory.slots, **config.memory.sizes, **shared)
     rehearsal = config.rehearsal
     return AskedMemory(shape, memory, config.model.width, config.model.hops, rehearsal.layers, rehearsal.heads, dtype)

@@ -126,7 +126,15 @@ def slots(runs: Sequence[Run]) -> Figure | None:
 
 
 def _curve_figure(runs: Sequence[Run], wanted: Callable[[str], bool]) -> Figure | None:
-    logged = {(phase, key) for run in runs for c in (run.curves, run.validation) for phase in c for key in c[phase]}
+    groups = [group for run in runs for group in (run.curves, run.validation)]
+    # A loss that is zero throughout is one that the system does not have.
+    logged = {
+        (phase, key)
+        for group in groups
+        for phase in group
+        for key, curve in group[phase].items()
+        if not key.endswith("_loss") or curve.values.any()
+    }
     order = ("loss", "answer_loss", "recollection_loss", "familiarity_loss")
     panels = sorted(
         (panel for panel in logged if wanted(panel[1])),

@@ -19,7 +19,7 @@ from memjax.typing import Any, Params
 def make_evaluator(model: System, task: Task, mesh: Mesh, batch_size: int) -> Callable:
     """`evaluate(params, split, limit=None) -> metrics`, compiled once.
 
-    Metrics: accuracy, loss (answer, nats), examples, and under `tags` accuracy and examples for each value of each tag.
+    Metrics: accuracy, answer_loss (nats), examples, and under `tags` accuracy and examples for each value of each tag.
     """
     tags = task.shape.tags
 
@@ -49,8 +49,11 @@ def make_evaluator(model: System, task: Task, mesh: Mesh, batch_size: int) -> Ca
             }
             for tag, values in tags.items()
         }
-        return {"accuracy": float(accuracy / examples), "loss": float(loss / examples), "examples": int(examples)} | {
-            "tags": by_tag
+        return {
+            "accuracy": float(accuracy / examples),
+            "answer_loss": float(loss / examples),
+            "examples": int(examples),
+            "tags": by_tag,
         }
 
     return evaluate

@@ -1,5 +1,6 @@
 """The loop: batches through the step, with progress, metrics, validation and checkpoints; resumes where it was."""
 
+import contextlib
 import math
 import time
 from collections.abc import Callable
@@ -42,15 +43,17 @@ def fit(
     step, the part and the last good checkpoint.
     """
     state = jax.device_put(state, replicated(mesh))
-    data = train_batches(task, config.batch_size, config.seed)
-    log = MetricsLog(folder, phase)
-    with checkpoint.open_checkpoints(folder / phase) as manager, _progress(console) as progress:
+    with (
+        contextlib.closing(train_batches(task, config.batch_size, config.seed)) as data,
+        contextlib.closing(MetricsLog(folder, phase)) as log,
+        checkpoint.open_checkpoints(folder / phase) as manager,
+        _progress(console) as progress,
+    ):
         if manager.latest_step() is not None:
             state = checkpoint.restore(manager, state, data)
         start = int(state.step)
-        log.truncate(start)
         bar = progress.add_task(phase, total=steps, completed=start, loss=math.nan, accuracy=math.nan)
-        window, began, pending = _Window(), time.perf_counter(), None
+        window, began, pending = _Window(), time.perf_counter() - log.truncate(start), None
 
         for step in range(start + 1, steps + 1):
             state, metrics = step_fn(state, frozen, place_batch(mesh, next(data)))
@@ -77,8 +80,6 @@ def fit(
             if saving:
                 checkpoint.save(manager, step, state, data)
         manager.wait_until_finished()
-    log.close()
-    data.close()
     return state
 
 

@@ -63,14 +63,15 @@ class MetricsLog:
         self._path = folder / "metrics.jsonl"
         self._writer = SummaryWriter(str(folder / "tensorboard" / phase))
 
-    def truncate(self, step: int) -> None:
-        """Drops this phase's entries after a step: a resumed run writes them again."""
+    def truncate(self, step: int) -> float:
+        """Drops this phase's entries after a step, which a resumed run writes again: the seconds spent until then."""
         if not self._path.exists():
-            return
+            return 0.0
         kept = [line for line in self._lines() if line["phase"] != self._phase or line["step"] <= step]
         temporary = self._path.with_suffix(".tmp")
         temporary.write_text("".join(json.dumps(line) + "\n" for line in kept))
         temporary.replace(self._path)
+        return max((line.get("seconds", 0.0) for line in kept if line["phase"] == self._phase), default=0.0)
 
     def write(self, step: int, values: Mapping[str, Any]) -> None:
         """Appends an entry; nested values go to the file only."""

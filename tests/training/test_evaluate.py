@@ -46,7 +46,7 @@ def test_a_split_that_batches_do_not_divide_is_evaluated_like_a_plain_loop(syste
     assert len(rows) == 36
     metrics = evaluate(params, "test")
     assert metrics["examples"] == 36
-    np.testing.assert_allclose([metrics["accuracy"], metrics["loss"]], rows.mean(0), rtol=1e-5)
+    np.testing.assert_allclose([metrics["accuracy"], metrics["answer_loss"]], rows.mean(0), rtol=1e-5)
     assert set(metrics["tags"]) == {"half", "quarter"}
     for tag, names in prepared.task.shape.tags.items():
         assert sum(value["examples"] for value in metrics["tags"][tag].values()) == 36
@@ -62,7 +62,7 @@ def test_a_limited_evaluation_is_that_of_the_examples_it_takes():
     _, rows = one_by_one("directly", "test")
     metrics = evaluate(params, "test", 9)
     assert metrics["examples"] == 9
-    np.testing.assert_allclose([metrics["accuracy"], metrics["loss"]], rows[::4].mean(0), rtol=1e-5)
+    np.testing.assert_allclose([metrics["accuracy"], metrics["answer_loss"]], rows[::4].mean(0), rtol=1e-5)
 
 
 def test_slot_changes_are_the_distances_between_the_slots_before_and_after_each_segment():
