@@ -8,10 +8,9 @@ _dense = nn.initializers.lecun_normal()
 _zeros = nn.initializers.zeros_init()
 
 
-def _batched(init, heads: tuple[int, ...]):
-    """The initializer with leading axes that count as copies, not as inputs."""
-    batch = tuple(range(len(heads)))
-    return nn.initializers.variance_scaling(1.0, "fan_in", "truncated_normal", batch_axis=batch) if heads else init
+def _stacked(heads: tuple[int, ...]):
+    """The initializer of `_dense` with leading axes that count as copies, not as inputs."""
+    return nn.initializers.variance_scaling(1.0, "fan_in", "truncated_normal", batch_axis=range(len(heads)))
 
 
 def additive_params(module: nn.Module, name: str, left: int, right: int, hidden: int) -> AdditiveParams:
@@ -26,7 +25,7 @@ def additive_params(module: nn.Module, name: str, left: int, right: int, hidden:
 
 def gru_params(module: nn.Module, name: str, inputs: int, hidden: int, *heads: int) -> GRUParams:
     """`GRUParams` called `name_w_x`, ..; with `heads`, stacked over a leading axis."""
-    init = _batched(_dense, heads)
+    init = _stacked(heads)
     return GRUParams(
         w_x=module.param(f"{name}_w_x", init, (*heads, inputs, 3 * hidden)),
         w_h=module.param(f"{name}_w_h", init, (*heads, hidden, 3 * hidden)),
@@ -38,7 +37,7 @@ def gru_params(module: nn.Module, name: str, inputs: int, hidden: int, *heads: i
 def multi_head_gru_params(module: nn.Module, name: str, width: int, heads: int) -> MultiHeadGRUParams:
     """`MultiHeadGRUParams` for slots and items of one width, each head `width // heads` wide."""
     hidden = width // heads
-    init = _batched(_dense, (heads,))
+    init = _stacked((heads,))
     return MultiHeadGRUParams(
         w_slot=module.param(f"{name}_w_slot", init, (heads, width, hidden)),
         w_item=module.param(f"{name}_w_item", init, (heads, width, hidden)),

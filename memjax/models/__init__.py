@@ -27,9 +27,10 @@ __all__ = [
 def build(config: Config, shape: TaskShape) -> System:
     """The system that a config describes, for a task of this shape. Raises `MemjaxError` for impossible sizes."""
     dtype = jnp.dtype(config.model.dtype)
-    if config.system != "memory":
-        cls = DirectlyReason if config.system == "directly" else MultiHopReason
-        return cls(shape, config.model.width, config.model.hops, dtype)
+    if config.system == "directly":
+        return DirectlyReason(shape, config.model.width, dtype)
+    if config.system == "multi_hop":
+        return MultiHopReason(shape, config.model.width, dtype, config.model.hops)
     name = config.memory.name
     shared = {"width": config.model.width, "segment": shape.segment, "dtype": dtype}
     if name in memories.registry:
@@ -44,4 +45,4 @@ def build(config: Config, shape: TaskShape) -> System:
 
 def build_sampler(config: Config, shape: TaskShape) -> HistorySampler:
     """The history sampler of a config: the model's width, parameters of its own."""
-    return HistorySampler(shape, config.model.width, config.model.hops, jnp.dtype(config.model.dtype))
+    return HistorySampler(shape, config.model.width, jnp.dtype(config.model.dtype))

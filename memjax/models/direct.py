@@ -5,13 +5,13 @@ carry from one to the other may grow with the stream: they are yardsticks and a 
 """
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 
 from memjax import ops
 from memjax.memories import Slots
 from memjax.memories.weights import additive_params, gru_params
 from memjax.models.readers import Head, MultiHopReader, QueryEncoder
+from memjax.ops.attention import masked_softmax
 from memjax.tasks.contract import TaskShape
 from memjax.typing import Any, Array, Bool, Float, Int, Key
 
@@ -21,8 +21,7 @@ class Direct(nn.Module):
 
     shape: TaskShape
     width: int
-    hops: int
-    dtype: Any = jnp.float32
+    dtype: Any
 
     def setup(self):
         self.embed = nn.Embed(self.shape.items, self.width, dtype=self.dtype)
@@ -59,6 +58,8 @@ class DirectlyReason(Direct):
 
 class MultiHopReason(DirectlyReason):
     """A GRU over the stream; the multi-hop reader over all of its states."""
+
+    hops: int
 
     def setup(self):
         super().setup()
@@ -103,6 +104,6 @@ class HistorySampler(Direct):
     def answer(
         self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "A W"] | None = None
     ) -> Float[Array, "C"]:
-        weights = jax.nn.softmax(jnp.where(slots.mask, self.scores(slots, query), jnp.finfo(jnp.float32).min))
+        weights = masked_softmax(self.scores(slots, query), slots.mask, axis=0)
         evidence = weights.astype(slots.values.dtype) @ slots.values
         return self.head(jnp.concatenate([evidence, self.query(query)]), candidates)

@@ -42,7 +42,7 @@ def prepare(config: Config) -> Experiment:
     batch_size, examples = config.training.batch_size, task.size("train")
     require(examples >= batch_size, f"there are {examples} training examples, fewer than one batch of {batch_size}")
     check_batch(task.shape, task.examples("train", np.arange(batch_size)))
-    return Experiment(config, task, build(config, task.shape), make_mesh(config.training.batch_size))
+    return Experiment(config, task, build(config, task.shape), make_mesh(batch_size))
 
 
 def train(experiment: Experiment, folder: Path, console: Console) -> Params:

@@ -49,7 +49,8 @@ def system(name="memory", answer="classes", text=False, dtype=jnp.float32, **opt
     if name == "memory":
         made = AskedMemory(shape(answer, text), memory(dtype=dtype, **options), WIDTH, 2, 1, 2, dtype)
     else:
-        made = SYSTEMS[name](shape(answer, text), WIDTH, 2, dtype)
+        hops = (2,) if name == "multi_hop" else ()
+        made = SYSTEMS[name](shape(answer, text), WIDTH, dtype, *hops)
     return made, random_params(made, example(answer, text))
 
 
