@@ -24,7 +24,7 @@ from memjax.errors import unknown
 SIZES = {
     # R_f, R_l, R_q, R_a, R_c, groups
     "demo": {"facts": 100, "length": 60, "queries": 10, "answers": 5, "evidence": 5, "groups": 5},
-    "small": {"facts": 200, "length": 100, "queries": 20, "answers": 10, "evidence": 5, "groups": 10},
+    "small": {"facts": 200, "length": 50, "queries": 20, "answers": 10, "evidence": 5, "groups": 10},
     "paper": {"facts": 400, "length": 200, "queries": 40, "answers": 30, "evidence": 5, "groups": 20},
     "long": {"facts": 2000, "length": 1000, "queries": 40, "answers": 30, "evidence": 10, "groups": 20},
 }

@@ -1,7 +1,5 @@
 """Rehearsal Memory (Zhang et al. 2021): slots written by item-to-slot attention and one GRU shared by all slots."""
 
-from typing import NamedTuple
-
 import flax.linen as nn
 import jax.numpy as jnp
 
@@ -11,13 +9,6 @@ from memjax.memories.contract import Memory, Slots
 from memjax.memories.encoders import GRUEncoder, TransformerEncoder
 from memjax.memories.weights import additive_params, gru_params
 from memjax.typing import Any, Array, Bool, Float, Key, Normalize
-
-
-class EncodedItems(NamedTuple):
-    """What a write needs of a segment: the items, and their projection in the attention, which sees no memory."""
-
-    items: Float[Array, "*T N d"]
-    projected: Float[Array, "*T N d"]
 
 
 class RehearsalMemory(Memory):
@@ -74,39 +65,33 @@ class RehearsalMemory(Memory):
     def initial_state(self) -> Float[Array, "K d"]:
         return self.start
 
-    def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> EncodedItems:
+    def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> ops.SegmentFeatures:
         width = items.shape[-1]
         require(width == self.width, f"items are {width} wide, this memory {self.width}; project the items first")
-        encoded = self.encode_segments(items, mask)
-        return EncodedItems(encoded, ops.project_items(self.params_of_write.attention, encoded))
+        return ops.segment_features(self.params_of_write, self.encode_segments(items, mask))
 
     def write(
-        self, state: Float[Array, "K d"], features: EncodedItems, mask: Bool[Array, "N"], *, key: Key | None = None
+        self,
+        state: Float[Array, "K d"],
+        features: ops.SegmentFeatures,
+        mask: Bool[Array, "N"],
+        *,
+        key: Key | None = None,
     ) -> tuple[Float[Array, "K d"], Float[Array, ""]]:
         del key
-        slots = ops.write_segment(
-            self.params_of_write,
-            state,
-            features.items,
-            mask,
-            normalize=self.normalize,
-            projected_items=features.projected,
-        )
+        slots = ops.write_segment(self.params_of_write, state, features, mask, normalize=self.normalize)
         return slots, jnp.zeros((), jnp.float32)
 
     def write_stream(
-        self, state: Float[Array, "K d"], features: EncodedItems, mask: Bool[Array, "T N"], *, key: Key | None = None
+        self,
+        state: Float[Array, "K d"],
+        features: ops.SegmentFeatures,
+        mask: Bool[Array, "T N"],
+        *,
+        key: Key | None = None,
     ) -> tuple[Float[Array, "K d"], Float[Array, ""]]:
         del key
-        slots = ops.write_stream(
-            self.params_of_write,
-            state,
-            features.items,
-            mask,
-            normalize=self.normalize,
-            remat=True,
-            projected_items=features.projected,
-        )
+        slots = ops.write_stream(self.params_of_write, state, features, mask, normalize=self.normalize, remat=True)
         return slots, jnp.zeros((), jnp.float32)
 
     def slots(self, state: Float[Array, "K d"]) -> Slots:

@@ -12,10 +12,10 @@ from memjax.ops.attention import (
     project_items,
     slot_attention,
 )
-from memjax.ops.gru import GRUParams, MultiHeadGRUParams, gru_scan, gru_step, update_slots
+from memjax.ops.gru import GRUParams, MultiHeadGRUParams, gru_scan, gru_step, project_aligned, update_slots
 from memjax.ops.losses import familiarity_loss, recollection_loss
 from memjax.ops.recurrence import linear_recurrence
-from memjax.ops.slots import SlotWriteParams, write_segment, write_stream
+from memjax.ops.slots import SegmentFeatures, SlotWriteParams, segment_features, write_segment, write_stream
 
 __all__ = [
     "AdditiveParams",
@@ -23,6 +23,7 @@ __all__ = [
     "HopParams",
     "MultiHeadGRUParams",
     "ReadParams",
+    "SegmentFeatures",
     "SlotWriteParams",
     "additive_scores",
     "familiarity_loss",
@@ -30,8 +31,10 @@ __all__ = [
     "gru_step",
     "linear_recurrence",
     "multi_hop_read",
+    "project_aligned",
     "project_items",
     "recollection_loss",
+    "segment_features",
     "slot_attention",
     "update_slots",
     "write_segment",

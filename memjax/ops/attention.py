@@ -36,27 +36,27 @@ def accumulated(x: Array, w: Array) -> Array:
 
 
 def additive_scores(
-    params: AdditiveParams,
-    left: Float[Array, "A dl"],
-    right: Float[Array, "B dr"],
-    *,
-    projected_right: Float[Array, "B h"] | None = None,
+    params: AdditiveParams, left: Float[Array, "A dl"], right: Float[Array, "B dr"]
 ) -> Float[Array, "A B"]:
     """Additive attention logits, `scores[a, b] = v · tanh(left_a W_l + right_b W_r + b)`.
 
     Source: Rehearsal Memory (Zhang et al. 2021), Eq. 1. Computed in `right`'s dtype, summed in float32 or better.
-    `projected_right` is `right @ w_right` where the caller has hoisted it out of a loop (`project_items`).
 
     >>> import jax.numpy as jnp
     >>> params = AdditiveParams(jnp.eye(2), jnp.eye(2), jnp.zeros(2), jnp.ones(2))
     >>> additive_scores(params, jnp.zeros((3, 2)), jnp.zeros((4, 2))).shape
     (3, 4)
     """
-    dtype = right.dtype
-    if projected_right is None:
-        projected_right = project_items(params, right)
+    return projected_scores(params, left, project_items(params, right))
+
+
+def projected_scores(
+    params: AdditiveParams, left: Float[Array, "A dl"], projected_right: Float[Array, "B h"]
+) -> Float[Array, "A B"]:
+    """`additive_scores` from `project_items` of the right side."""
+    dtype = projected_right.dtype
     left_AxH = (accumulated(left.astype(dtype), params.w_left) + params.b).astype(dtype)
-    hidden_AxBxH = jnp.tanh(left_AxH[:, None, :] + projected_right.astype(dtype)[None, :, :])
+    hidden_AxBxH = jnp.tanh(left_AxH[:, None, :] + projected_right[None, :, :])
     return accumulated(hidden_AxBxH, params.v)
 
 
@@ -90,7 +90,6 @@ def slot_attention(
     mask: Bool[Array, "N"] | None = None,
     *,
     normalize: Normalize = "slots",
-    projected_items: Float[Array, "N h"] | None = None,
 ) -> tuple[Float[Array, "K N"], Float[Array, "K dx"]]:
     """Items choose the slots they are written to: returns `(weights, aligned)`.
 
@@ -105,20 +104,29 @@ def slot_attention(
     >>> weights.sum(0).tolist()
     [1.0, 1.0, 1.0]
     """
-    if normalize not in ("slots", "items"):
-        raise ValueError(f"normalize must be 'slots' or 'items', not {normalize!r}")
     if mask is None:
         mask = jnp.ones(items.shape[0], bool)
     # Padding may hold anything, even NaN, and 0 * NaN is NaN, in the gradient too: it is cleared, not weighted by 0.
     items = jnp.where(mask[:, None], items, 0)
-    if projected_items is not None:
-        projected_items = jnp.where(mask[:, None], projected_items, 0)
-    scores_KxN = additive_scores(params, slots, items, projected_right=projected_items)
-    if normalize == "slots":
-        weights_KxN = jnp.where(mask, jax.nn.softmax(scores_KxN, axis=0), 0)
-    else:
-        weights_KxN = masked_softmax(scores_KxN, mask, axis=1)
+    weights_KxN = slot_weights(params, slots, project_items(params, items), mask, normalize=normalize)
     return weights_KxN, accumulated(weights_KxN.astype(items.dtype), items)
+
+
+def slot_weights(
+    params: AdditiveParams,
+    slots: Float[Array, "K dm"],
+    projected_items: Float[Array, "N h"],
+    mask: Bool[Array, "N"],
+    *,
+    normalize: Normalize,
+) -> Float[Array, "K N"]:
+    """The weights of `slot_attention`, from `project_items`."""
+    if normalize not in ("slots", "items"):
+        raise ValueError(f"normalize must be 'slots' or 'items', not {normalize!r}")
+    scores_KxN = projected_scores(params, slots, projected_items)
+    if normalize == "slots":
+        return jnp.where(mask, jax.nn.softmax(scores_KxN, axis=0), 0)
+    return masked_softmax(scores_KxN, mask, axis=1)
 
 
 def multi_hop_read(

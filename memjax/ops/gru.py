@@ -1,5 +1,7 @@
 """Gated recurrent units: one step, a whole sequence, and the multi-head form of Continual Memory."""
 
+import math
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -7,7 +9,7 @@ import jax.numpy as jnp
 
 from memjax.ops.attention import accumulated
 from memjax.ops.recurrence import carry_like
-from memjax.typing import Array, Bool, Float
+from memjax.typing import Any, Array, Bool, Float
 
 
 class GRUParams(NamedTuple):
@@ -84,6 +86,40 @@ def gru_scan(
     return jax.lax.scan(step, carry_like(hidden, xs), (gates_x, mask), reverse=reverse)
 
 
+def project_aligned(params: GRUParams | MultiHeadGRUParams, items: Float[Array, "*axes dx"]) -> Float[Array, "*axes G"]:
+    """What items add to the gates of `update_slots`: `items W_x`, or with Z heads `items W_z^L W_x,z` side by side.
+
+    Linear, so it may come before attention mixes the items: of `weights @ items` it is `weights @` that of the items.
+    G = 3h, or 3h for each head.
+
+    >>> import jax.numpy as jnp
+    >>> params = GRUParams(jnp.ones((1, 3)), jnp.zeros((1, 3)), jnp.ones(3), jnp.zeros(3))
+    >>> project_aligned(params, jnp.array([[2.0]])).tolist()
+    [[2.0, 2.0, 2.0]]
+    """
+    if isinstance(params, GRUParams):
+        return accumulated(items, params.w_x)
+    by_head = jax.vmap(
+        lambda w_item, w_x: accumulated(accumulated(items, w_item).astype(items.dtype), w_x), out_axes=-2
+    )
+    gates_ZxG = by_head(params.w_item, params.gru.w_x)
+    return gates_ZxG.reshape(*items.shape[:-1], math.prod(gates_ZxG.shape[-2:]))
+
+
+def update_from_gates(
+    params: GRUParams | MultiHeadGRUParams, slots: Float[Array, "K dm"], gates: Float[Array, "K G"], dtype: Any
+) -> Float[Array, "K dm"]:
+    """`update_slots` from `project_aligned` of what was aligned; products in `dtype`."""
+    if isinstance(params, GRUParams):
+        gates_h = accumulated(slots.astype(dtype), params.w_h) + params.b_h
+        return _gates(gates + params.b_x, gates_h, slots)
+    slots_ZxKxH = accumulated(slots.astype(dtype), params.w_slot).astype(slots.dtype)
+    gates_ZxKxG = jnp.moveaxis(gates.reshape(slots.shape[0], slots_ZxKxH.shape[0], -1), 1, 0)
+    heads_ZxKxH = jax.vmap(partial(update_from_gates, dtype=dtype))(params.gru, slots_ZxKxH, gates_ZxKxG)
+    joined_KxZH = jnp.moveaxis(heads_ZxKxH, 0, 1).reshape(slots.shape[0], -1)
+    return accumulated(joined_KxZH.astype(dtype), params.w_out).astype(slots.dtype)
+
+
 def update_slots(
     params: GRUParams | MultiHeadGRUParams, slots: Float[Array, "K dm"], aligned: Float[Array, "K dx"]
 ) -> Float[Array, "K dm"]:
@@ -98,10 +134,4 @@ def update_slots(
     >>> update_slots(params, jnp.ones((2, 1)), jnp.ones((2, 1)))[:, 0].tolist()
     [0.5, 0.5]
     """
-    if isinstance(params, GRUParams):
-        return jax.vmap(gru_step, (None, 0, 0))(params, slots, aligned)
-    slots_ZxKxH = accumulated(slots.astype(aligned.dtype), params.w_slot).astype(slots.dtype)
-    aligned_ZxKxH = accumulated(aligned, params.w_item).astype(aligned.dtype)
-    heads_ZxKxH = jax.vmap(update_slots)(params.gru, slots_ZxKxH, aligned_ZxKxH)
-    joined_KxZH = jnp.moveaxis(heads_ZxKxH, 0, 1).reshape(slots.shape[0], -1)
-    return accumulated(joined_KxZH.astype(aligned.dtype), params.w_out).astype(slots.dtype)
+    return update_from_gates(params, slots, project_aligned(params, aligned), aligned.dtype)

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from memjax.ops.attention import AdditiveParams, project_items, slot_attention
-from memjax.ops.gru import GRUParams, MultiHeadGRUParams, update_slots
+from memjax.ops.attention import AdditiveParams, accumulated, project_items, slot_weights
+from memjax.ops.gru import GRUParams, MultiHeadGRUParams, project_aligned, update_from_gates
 from memjax.ops.recurrence import carry_like
 from memjax.typing import Array, Bool, Float, Normalize
 
@@ -18,19 +18,38 @@ class SlotWriteParams(NamedTuple):
     update: GRUParams | MultiHeadGRUParams
 
 
+class SegmentFeatures(NamedTuple):
+    """Items as a write sees them: `keys` in the attention, `values` in the gates of the update."""
+
+    keys: Float[Array, "*T N h"]
+    values: Float[Array, "*T N G"]
+
+
+def segment_features(params: SlotWriteParams, items: Float[Array, "*T N dx"]) -> SegmentFeatures:
+    """All of a write that does not see the slots, for any number of segments at once.
+
+    >>> import jax.numpy as jnp
+    >>> attention = AdditiveParams(jnp.eye(1), jnp.eye(1), jnp.zeros(1), jnp.ones(1))
+    >>> update = GRUParams(jnp.ones((1, 3)), jnp.ones((1, 3)), jnp.zeros(3), jnp.zeros(3))
+    >>> segment_features(SlotWriteParams(attention, update), jnp.ones((2, 1))).values.shape
+    (2, 3)
+    """
+    values = project_aligned(params.update, items).astype(items.dtype)
+    return SegmentFeatures(project_items(params.attention, items), values)
+
+
 def write_segment(
     params: SlotWriteParams,
     slots: Float[Array, "K dm"],
-    items: Float[Array, "N dx"],
+    items: Float[Array, "N dx"] | SegmentFeatures,
     mask: Bool[Array, "N"] | None = None,
     *,
     normalize: Normalize = "slots",
-    projected_items: Float[Array, "N h"] | None = None,
 ) -> Float[Array, "K dm"]:
     """Writes one segment: `slots <- update_slots(slots, slot_attention(slots, items))`.
 
     Source: Rehearsal Memory, Eq. 1 and 2. A segment that is padding throughout leaves the slots as they were, to the
-    bit. `projected_items` is `project_items(params.attention, items)` where it was hoisted out of a loop.
+    bit. Instead of items, their `segment_features` where they were hoisted out of a loop.
 
     >>> import jax, jax.numpy as jnp
     >>> attention = AdditiveParams(jnp.eye(1), jnp.eye(1), jnp.zeros(1), jnp.ones(1))
@@ -40,30 +59,25 @@ def write_segment(
     [[0.5]]
     """
     if mask is None:
-        mask = jnp.ones(items.shape[0], bool)
-    _, aligned = slot_attention(
-        params.attention, slots, items, mask, normalize=normalize, projected_items=projected_items
-    )
-    written = update_slots(params.update, slots, aligned.astype(items.dtype))
-    return jnp.where(mask.any(), written, slots)
+        mask = jnp.ones(jax.tree.leaves(items)[0].shape[0], bool)
+    return _write(params, slots, _features(params, items, mask), mask, normalize)
 
 
 def write_stream(
     params: SlotWriteParams,
     slots: Float[Array, "K dm"],
-    segments: Float[Array, "T N dx"],
+    segments: Float[Array, "T N dx"] | SegmentFeatures,
     mask: Bool[Array, "T N"] | None = None,
     *,
     normalize: Normalize = "slots",
     remat: bool = False,
-    projected_items: Float[Array, "T N h"] | None = None,
 ) -> Float[Array, "K dm"]:
     """Writes segment after segment; the result is the same however the stream is cut into calls at segment borders.
 
-    `write_segment` under `jax.lax.scan`, with the items' projection computed for all segments before it. `remat=True`
-    keeps only the slots of each step for the gradient, and computes the rest again: less memory, and on CPU less time
-    (storing the tanh of every slot and item costs more than taking it again). `projected_items` is
-    `project_items(params.attention, segments)` where the caller has it.
+    `write_segment` under `jax.lax.scan`, with `segment_features` of all segments computed before it, unless they are
+    given in place of the segments. `remat=True` keeps only the slots of each step for the gradient, and computes the
+    rest again: less memory, and on CPU less time (storing the tanh of every slot and item costs more than taking it
+    again).
 
     >>> import jax.numpy as jnp
     >>> attention = AdditiveParams(jnp.eye(1), jnp.eye(1), jnp.zeros(1), jnp.ones(1))
@@ -76,16 +90,35 @@ def write_stream(
     True
     """
     if mask is None:
-        mask = jnp.ones(segments.shape[:2], bool)
-    segments = jnp.where(mask[..., None], segments, 0)  # before the projection: its gradient sees padding too
+        mask = jnp.ones(jax.tree.leaves(segments)[0].shape[:2], bool)
+    features = _features(params, segments, mask)
 
     def step(slots, segment):
-        items, projected, real = segment
-        slots = write_segment(params, slots, items, real, normalize=normalize, projected_items=projected)
-        return slots, None
+        return _write(params, slots, *segment, normalize), None
 
     step = jax.checkpoint(step, prevent_cse=False) if remat else step  # inside a scan nothing can be shared anyway
-    if projected_items is None:
-        projected_items = project_items(params.attention, segments)
-    slots, _ = jax.lax.scan(step, carry_like(slots, segments), (segments, projected_items, mask))
+    slots, _ = jax.lax.scan(step, carry_like(slots, features.keys), (features, mask))
     return slots
+
+
+def _features(
+    params: SlotWriteParams, items: Float[Array, "*T N dx"] | SegmentFeatures, mask: Bool[Array, "*T N"]
+) -> SegmentFeatures:
+    """Features in which padding is zero. It may hold anything, even NaN, and 0 * NaN is NaN, in the gradient too."""
+    items = jax.tree.map(lambda x: jnp.where(mask[..., None], x, 0), items)
+    return items if isinstance(items, SegmentFeatures) else segment_features(params, items)
+
+
+def _write(
+    params: SlotWriteParams,
+    slots: Float[Array, "K dm"],
+    features: SegmentFeatures,
+    mask: Bool[Array, "N"],
+    normalize: Normalize,
+) -> Float[Array, "K dm"]:
+    keys, values = features
+    weights_KxN = slot_weights(params.attention, slots, keys, mask, normalize=normalize)
+    # (weights @ items) W = weights @ (items W), and items W needs no slots: it was computed outside the loop.
+    gates_KxG = accumulated(weights_KxN.astype(values.dtype), values)
+    written = update_from_gates(params.update, slots, gates_KxG, values.dtype)
+    return jnp.where(mask.any(), written, slots)

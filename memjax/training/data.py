@@ -22,7 +22,7 @@ def train_batches(task: Task, batch_size: int, seed: int) -> grain.DatasetIterat
     def load(indices: np.ndarray) -> Batch:
         batch = task.examples("train", indices)
         check_batch(task.shape, batch)
-        return batch
+        return trimmed(batch) if processes == 1 else batch  # processes must agree on a shape
 
     indices = grain.MapDataset.range(size).seed(seed).shuffle().repeat()
     share = indices[jax.process_index() :: processes]
@@ -44,4 +44,20 @@ def evaluation_batches(
     for start in range(0, count, batch_size):
         chunk = indices[start : start + batch_size]
         filled = np.resize(chunk, batch_size)
-        yield task.examples(split, filled), (np.arange(batch_size) < len(chunk)).astype(np.float32)
+        yield trimmed(task.examples(split, filled)), (np.arange(batch_size) < len(chunk)).astype(np.float32)
+
+
+def trimmed(batch: Batch) -> Batch:
+    """The batch without the segments at its end that are padding in every stream; nothing else can tell.
+
+    In quarters of the stream: at most four shapes to compile. One long stream in a data set costs its own batch only.
+
+    >>> batch = {"stream": np.ones((2, 8, 3)), "mask": np.arange(8)[None, :, None] < np.full((2, 1, 3), 3)}
+    >>> trimmed(batch)["stream"].shape
+    (2, 4, 3)
+    """
+    segments = batch["mask"].shape[1]
+    quarter = -(-segments // 4)
+    longest = int(np.flatnonzero(batch["mask"].any(axis=(0, 2))).max(initial=0)) + 1
+    kept = min(segments, -(-longest // quarter) * quarter)
+    return batch | {name: batch[name][:, :kept] for name in ("stream", "mask")}

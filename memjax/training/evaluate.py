@@ -84,7 +84,7 @@ def slot_changes(model: AskedMemory, params: Params, task: Task, examples: int) 
     start = memory.initial_state(own)
     state = jax.tree.map(lambda x: jnp.broadcast_to(x, (examples, *x.shape)), start)
     changes = []
-    for segment in range(task.shape.segments):
+    for segment in range(batch["mask"].shape[1]):
         now = jax.tree.map(lambda x: x[:, segment], features)  # noqa: B023, used at once
         state, change = write(state, now, batch["mask"][:, segment])
         changes.append([round(float(value), 5) for value in change])

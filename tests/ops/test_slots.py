@@ -77,6 +77,24 @@ def test_without_a_mask_everything_is_real():
     assert_same(write_stream(params, state, segments), write_stream(params, state, segments, jnp.ones_like(mask)))
 
 
+@both_updates
+def test_features_in_place_of_segments_change_nothing(update):
+    params, state, segments, mask = arguments(update)
+    features = ops.segment_features(params, segments)
+    assert_close(write_stream(params, state, features, mask), write_stream(params, state, segments, mask), 1e-6)
+    # Other features give other slots: the given ones are really what is used.
+    for other in (features._replace(keys=-features.keys), features._replace(values=-features.values)):
+        changed = write_stream(params, state, other, mask)
+        assert not np.allclose(changed, write_stream(params, state, segments, mask), atol=1e-3)
+
+
+@both_updates
+def test_padding_in_features_may_hold_anything(update):
+    params, state, segments, mask = arguments(update)
+    features = ops.segment_features(params, jnp.where(mask[..., None], segments, jnp.nan))
+    assert_same(write_stream(params, state, features, mask), write_stream(params, state, segments, mask))
+
+
 def test_normalize_reaches_every_write():
     params, state, segments, mask = jax.tree.map(np.asarray, arguments())
     expected = slots.write_stream(params, state, segments, mask, normalize="items")

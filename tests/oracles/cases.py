@@ -168,6 +168,16 @@ CASES: dict[str, Case] = {
         {"slots": (K, D), "aligned": (K, 3)},
         state=("slots",),
     ),
+    "project_aligned single": Case(ops.project_aligned, gru.project_aligned, single, {"items": (N, D)}),
+    "project_aligned multi-head": Case(
+        ops.project_aligned, gru.project_aligned, partial(multi, inputs=3), {"items": (N, 3)}
+    ),
+    "segment_features": Case(
+        lambda params, items: tuple(ops.segment_features(params, items)),
+        slots.segment_features,
+        write_params(single),
+        {"items": (N, D)},
+    ),
     "write_segment": Case(
         ops.write_segment,
         slots.write_segment,

@@ -28,6 +28,12 @@ def gru_scan(params, hidden, xs, mask, reverse=False):
     return hidden, states
 
 
+def project_aligned(params, items):
+    if not hasattr(params, "w_out"):
+        return items @ params.w_x
+    return np.concatenate([items @ w @ w_x for w, w_x in zip(params.w_item, params.gru.w_x, strict=True)], axis=-1)
+
+
 def update_slots(params, slots, aligned):
     if not hasattr(params, "w_out"):
         return np.stack([gru_step(params, m, x) for m, x in zip(slots, aligned, strict=True)])

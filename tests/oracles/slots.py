@@ -2,8 +2,12 @@
 
 import numpy as np
 
-from oracles.attention import slot_attention, softmax
-from oracles.gru import gru_scan, update_slots
+from oracles.attention import project_items, slot_attention, softmax
+from oracles.gru import gru_scan, project_aligned, update_slots
+
+
+def segment_features(params, items):
+    return project_items(params.attention, items), project_aligned(params.update, items)
 
 
 def write_segment(params, slots, items, mask, normalize="slots"):

@@ -12,7 +12,7 @@ from training.tiny import tiny
 from memjax import tasks
 from memjax.errors import MemjaxError
 from memjax.tasks.contract import TaskShape
-from memjax.training.data import evaluation_batches, train_batches
+from memjax.training.data import evaluation_batches, train_batches, trimmed
 
 
 class Counting:
@@ -144,3 +144,27 @@ def test_the_same_batch_however_many_were_read_ahead():
         data.set_state(state)
         assert_same(next(data), second)
         assert ids(first) != ids(second)
+
+
+def lengths(*real, segments=10):
+    """A batch whose streams have so many segments of two items; the first segment is padding in all of them."""
+    mask = np.zeros((len(real), segments, 2), bool)
+    for row, length in enumerate(real):
+        mask[row, :length] = True
+    mask[:, :1] = False
+    return {"stream": np.arange(mask.size).reshape(mask.shape), "mask": mask, "label": np.zeros(len(real))}
+
+
+@pytest.mark.parametrize(("real", "kept"), [((2, 3), 3), ((4, 2), 6), ((9, 2), 9), ((10, 10), 10), ((0, 0), 3)])
+def test_what_is_padding_in_every_stream_is_cut_off_in_quarters(real, kept):
+    batch = lengths(*real)
+    cut = trimmed(batch)
+    assert_same(cut["stream"], batch["stream"][:, :kept])
+    assert_same(cut["mask"], batch["mask"][:, :kept])
+    assert cut["mask"].sum() == batch["mask"].sum()
+    assert_same(cut["label"], batch["label"])
+
+
+def test_a_batch_has_one_of_four_shapes():
+    shapes = {trimmed(lengths(length, segments=26))["mask"].shape[1] for length in range(27)}
+    assert shapes == {7, 14, 21, 26}
