@@ -90,7 +90,9 @@ class Evidence:
                 "use a shorter stream, more facts or longer evidence"
             )
 
-        middle = places.mean(axis=1)
+        later = places[:, 0] >= spec.length // 2
+        begin, end = _half(later, spec.length)
+        quarter = 2 * later + (2 * (places.mean(axis=1) - begin) >= end - begin)
         padded = self.shape.segments * spec.segment
         stream = np.zeros((len(indices), padded), np.int32)
         stream[:, : spec.length] = facts
@@ -101,8 +103,8 @@ class Evidence:
             "mask": mask.reshape(segmented),
             "query": query.astype(np.int32),
             "label": answer.astype(np.int32),
-            "half": (places[:, 0] >= spec.length // 2).astype(np.int32),
-            "quarter": np.minimum(middle * 4 // spec.length, 3).astype(np.int32),
+            "half": later.astype(np.int32),
+            "quarter": quarter.astype(np.int32),
         }
 
     def _draw(self, keys: np.ndarray, query: np.ndarray, answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -112,9 +114,7 @@ class Evidence:
         facts = (u[:, : spec.length] * spec.facts).astype(np.int64)
         u_half, u_start, u_gaps = u[:, -1], u[:, -2], u[:, spec.length : -2]
 
-        later = u_half >= 0.5
-        begin = np.where(later, spec.length // 2, 0)
-        end = np.where(later, spec.length, spec.length // 2)
+        begin, end = _half(u_half >= 0.5, spec.length)
         if spec.arrangement == "consecutive":
             offsets = np.broadcast_to(np.arange(spec.evidence), (len(keys), spec.evidence))
         else:
@@ -163,6 +163,11 @@ def _draw_chains(spec: EvidenceSpec) -> np.ndarray:
                 chains[query, len(seen)] = group * per_group + np.array(evidence)
                 seen.add(evidence)
     return chains
+
+
+def _half(later: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where the half begins and ends, in facts."""
+    return np.where(later, length // 2, 0), np.where(later, length, length // 2)
 
 
 def _check(spec: EvidenceSpec) -> None:

@@ -76,6 +76,15 @@ def test_the_evidence_of_the_answer_is_there_and_that_of_no_other_answer(variant
 
 
 @both
+def test_a_quarter_lies_in_its_half_when_the_length_is_odd(discrete):
+    arrangement = "discrete" if discrete else "consecutive"
+    one = Evidence(small_spec(arrangement=arrangement, length=5, segment=5, evidence=1, facts=50))
+    batch = spread(one, "train", 100)
+    assert (batch["quarter"] // 2 == batch["half"]).all()
+    assert len(set(batch["quarter"].tolist())) == 4
+
+
+@both
 def test_discrete_evidence_stays_within_its_half_and_a_fifth_of_the_stream(discrete):
     one = task("paper", discrete)
     keys = fold(np.uint64(3), np.arange(500))
