@@ -23,12 +23,15 @@ def by_row(runs: dict) -> dict[str, list[dict]]:
 
 
 def evidence(found: dict) -> list[str]:
-    """Accuracy by the half of the stream that the evidence lies in."""
-    lines = ["| | early % | later % | all % | seeds | steps |", "|---|---|---|---|---|---|"]
+    """Accuracy by the half and the quarter of the stream that the evidence lies in."""
+    places = [("half", "early"), ("half", "later"), *(("quarter", q) for q in ("1st", "2nd", "3rd", "4th"))]
+    names = [name if tag == "half" else f"{name} quarter" for tag, name in places]
+    head = ["", *(f"{name} %" for name in (*names, "all")), "seeds", "steps"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for row, runs in by_row(found["runs"]).items():
-        halves = [[run["metrics"]["tags"]["half"][half]["accuracy"] for run in runs] for half in ("early", "later")]
+        split = [[run["metrics"]["tags"][tag][name]["accuracy"] for run in runs] for tag, name in places]
         every = [run["metrics"]["accuracy"] for run in runs]
-        cells = [row, *map(percent, halves), percent(every), str(len(runs)), f"{runs[0]['step']:,}"]
+        cells = [row, *map(percent, (*split, every)), str(len(runs)), f"{runs[0]['step']:,}"]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
