@@ -5,7 +5,8 @@
     python benchmarks/reproduce.py babi_single --data_dir=data [--only=1,6]
 
 Every run is a `memjax train` command, kept with its figures in results/TABLE.json, and can be stopped and taken up at
-any time. Several of these side by side, with different --only, share the work: --collect alone writes the file.
+any time. Several of these side by side, with different --only, share the work: --collect alone writes the file. What is
+in that file counts as finished: to make its figures anew, delete it.
 """
 
 import argparse
@@ -68,7 +69,7 @@ def collect(table: str, runs: Path, wanted: dict[tuple[str, int], str], out: Pat
         # Seconds start again with each phase and each resume: add up the stretches.
         seconds = [e["seconds"] for e in entries if "seconds" in e]
         total = sum(a for a, b in zip(seconds, [*seconds[1:], 0.0]) if b < a)
-        known[f"{row}, seed {seed}"] = {
+        known[run_name(row, seed)] = {
             "row": row,
             "seed": seed,
             "command": f"memjax train {command}",
@@ -80,6 +81,11 @@ def collect(table: str, runs: Path, wanted: dict[tuple[str, int], str], out: Pat
     command = f"python benchmarks/reproduce.py {table}"
     out.parent.mkdir(exist_ok=True)
     out.write_text(json.dumps({"command": command, "machine": machine, "runs": known}, indent=1) + "\n")
+
+
+def run_name(row: str, seed: int) -> str:
+    """What a run is called in results/."""
+    return f"{row}, seed {seed}"
 
 
 def run_folder(runs: Path, row: str, seed: int) -> Path:
@@ -98,17 +104,20 @@ def main() -> None:
     parser.add_argument("--collect", action="store_true", help="train nothing")
     args = parser.parse_args()
     runs = args.runs or Path("runs") / args.table
+    out = Path("results") / f"{args.table}.json"
     wanted = commands(args.table, args.seeds or (3 if args.table == "evidence_small" else 1), args.data_dir)
+    done = json.loads(out.read_text())["runs"] if out.exists() else {}
     only = [row for row in args.only.split(",") if row]
     for (row, seed), command in wanted.items():
         folder = run_folder(runs, row, seed)
-        if args.collect or (only and row not in only) or (folder / "evaluation.json").exists():
+        finished = (folder / "evaluation.json").exists() or run_name(row, seed) in done
+        if args.collect or (only and row not in only) or finished:
             continue
         print(f"{row}, seed {seed}: memjax train {command}", flush=True)
         subprocess.run(
             [sys.executable, "-m", "memjax.cli", "train", f"--run={folder}", *shlex.split(command)], check=True
         )
-    collect(args.table, runs, wanted, Path("results") / f"{args.table}.json")
+    collect(args.table, runs, wanted, out)
 
 
 if __name__ == "__main__":
