@@ -7,12 +7,11 @@ Contenders, all on the same streams with the same weights, their slots compared 
 
 - encoder    the memory's Transformer encoder over all segments, and nothing else
 - memorize   encoder over all segments at once, items projected once (into the gates too), then the scan of writes
-- plain      the encoder inside the scan, segment by segment, nothing hoisted
+- plain      the encoder inside the scan, segment by segment, nothing taken out of it
 - torch      a straightforward PyTorch port: encoder over all segments at once, a Python loop of writes
 
 and three jobs: forward; gradient (of a mean square, with respect to all weights); step (gradient and an Adam update).
-By counting multiplications, memorize costs 1.35 times its encoder, plain 1.42. Turns are interleaved and ratios taken
-turn by turn.
+By counting multiplications, memorize costs 1.35 times its encoder. Turns are interleaved and ratios taken turn by turn.
 A job that would not fit into --memory-gb runs on fewer streams, all contenders alike, and the table says how many.
 """
 

@@ -48,7 +48,7 @@ def evaluation_batches(
 
 
 def trimmed(batch: Batch) -> Batch:
-    """The batch without the segments at its end that are padding in every stream; nothing else can tell.
+    """The batch without the segments at its end that are padding in every stream: slots and answers are the same.
 
     In quarters of the stream: at most four shapes to compile. One long stream in a data set costs its own batch only.
 

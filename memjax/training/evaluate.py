@@ -60,7 +60,8 @@ def make_evaluator(model: System, task: Task, mesh: Mesh, batch_size: int) -> Ca
 
 
 def slot_changes(model: AskedMemory, params: Params, task: Task, examples: int) -> list[list[float]] | None:
-    """How much each segment changed each slot, `[T][K]`: mean Euclidean distance over some test examples.
+    """How much each segment changed each slot, `[T][K]`: mean Euclidean distance over some test examples, without the
+    segments that are padding in all of them (see `trimmed`).
 
     None where the number of slots grows with the stream.
     """
