@@ -73,7 +73,7 @@ for name, value in zip(("stream", "answers", "places of the evidence"), draw(1))
 
 # %%
 memory = memories.create("rehearsal", slots=8, width=32, segment=LENGTH, layers=1, heads=2)
-model = AskedMemory(task.shape, memory, width=32, hops=1, rehearser_layers=1, rehearser_heads=2)
+model = AskedMemory(task.shape, memory, width=32, hops=1, head_layers=0, rehearser_layers=1, rehearser_heads=2)
 optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(3e-3))
 everything = jnp.arange(QUESTIONS)
 no_padding = jnp.ones((SEGMENTS, LENGTH), bool)

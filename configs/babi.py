@@ -33,7 +33,8 @@ def get_config(arg: str = "rehearsal") -> ConfigDict:
     config.memory.update(layers=3 if joint else 2, heads=4, encoder="transformer", normalize="slots")
     if continual:
         config.memory.update_heads = 4
-    config.model = ConfigDict({"width": 128 if joint else 64, "hops": 2, "dtype": "float32"})
+    # A hidden layer in the head, unlike the paper: without one, yes-or-no questions (tasks 6 to 10) cannot be learned.
+    config.model = ConfigDict({"width": 128 if joint else 64, "hops": 2, "head_layers": 1, "dtype": "float32"})
 
     config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})
     config.rehearsal.update(fragments=5 if continual else 6, mask_ratio=0.5, deterministic=False, negatives=0)

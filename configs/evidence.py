@@ -51,7 +51,7 @@ def get_config(arg: str = "demo") -> ConfigDict:
         config.memory.update(layers=2 if on_cpu else 3, heads=4, encoder="transformer", normalize="slots")
     if continual:
         config.memory.update_heads = 4
-    config.model = ConfigDict({"width": 64 if on_cpu else 128, "hops": 2, "dtype": "float32"})
+    config.model = ConfigDict({"width": 64 if on_cpu else 128, "hops": 2, "head_layers": 0, "dtype": "float32"})
 
     config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})
     config.rehearsal.update(fragments=5 if continual else 6, mask_ratio=0.5, deterministic=False, negatives=0)

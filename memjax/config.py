@@ -23,10 +23,14 @@ class MemoryConfig:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What stands around the memory. dtype is that of computation; parameters and state stay float32."""
+    """What stands around the memory. dtype is that of computation; parameters and state stay float32.
+
+    head_layers: hidden layers before the logits, of a task whose answers are classes.
+    """
 
     width: int
     hops: int
+    head_layers: int
     dtype: Literal["float32", "bfloat16"]
 
 
@@ -186,6 +190,7 @@ def _check(config: Config) -> None:
 
     at_least(config.memory, "memory", 1, "slots")
     at_least(model, "model", 1, "width", "hops")
+    at_least(model, "model", 0, "head_layers")
     at_least(rehearsal, "rehearsal", 1, "layers", "heads")
     at_least(rehearsal, "rehearsal", 0, "recollection", "familiarity", "answer", "fragments", "negatives")
     at_least(optimizer, "optimizer", 0, "learning_rate", "warmup_steps", "decay_steps")

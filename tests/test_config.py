@@ -153,6 +153,7 @@ def test_a_missing_system_is_one_line():
         ("model.width", 0),
         ("model.width", 15),
         ("model.hops", 0),
+        ("model.head_layers", -1),
         ("rehearsal.layers", 0),
         ("rehearsal.heads", 0),
         ("rehearsal.heads", 3),

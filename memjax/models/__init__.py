@@ -26,23 +26,23 @@ __all__ = [
 
 def build(config: Config, shape: TaskShape) -> System:
     """The system that a config describes, for a task of this shape. Raises `MemjaxError` for impossible sizes."""
-    dtype = jnp.dtype(config.model.dtype)
+    model, dtype = config.model, jnp.dtype(config.model.dtype)
     if config.system == "directly":
-        return DirectlyReason(shape, config.model.width, dtype)
+        return DirectlyReason(shape, model.width, model.head_layers, dtype)
     if config.system == "multi_hop":
-        return MultiHopReason(shape, config.model.width, dtype, config.model.hops)
+        return MultiHopReason(shape, model.width, model.head_layers, dtype, model.hops)
     name = config.memory.name
-    shared = {"width": config.model.width, "segment": shape.segment, "dtype": dtype}
+    shared = {"width": model.width, "segment": shape.segment, "dtype": dtype}
     if name in memories.registry:
         fields = {field.name for field in dataclasses.fields(memories.registry[name])} - {"parent", "name", "num_slots"}
         shared = {key: value for key, value in shared.items() if key in fields}
         missing = sorted(fields - shared.keys() - config.memory.sizes.keys())
         require(not missing, f"config.memory lacks {', '.join(missing)}")  # no default outside configs
     memory = memories.create(name, slots=config.memory.slots, **config.memory.sizes, **shared)
-    rehearsal = config.rehearsal
-    return AskedMemory(shape, memory, config.model.width, config.model.hops, rehearsal.layers, rehearsal.heads, dtype)
+    rehearser = (config.rehearsal.layers, config.rehearsal.heads)
+    return AskedMemory(shape, memory, model.width, model.hops, model.head_layers, *rehearser, dtype)
 
 
 def build_sampler(config: Config, shape: TaskShape) -> HistorySampler:
     """The history sampler of a config: the model's width, parameters of its own."""
-    return HistorySampler(shape, config.model.width, jnp.dtype(config.model.dtype))
+    return HistorySampler(shape, config.model.width, config.model.head_layers, jnp.dtype(config.model.dtype))

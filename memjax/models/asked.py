@@ -22,6 +22,7 @@ class AskedMemory(nn.Module):
     memory: Memory
     width: int
     hops: int
+    head_layers: int
     rehearser_layers: int
     rehearser_heads: int
     dtype: Any = jnp.float32
@@ -30,7 +31,7 @@ class AskedMemory(nn.Module):
         self.embed = nn.Embed(self.shape.items, self.width, dtype=self.dtype)
         self.query = QueryEncoder(self.shape.queries, self.width, self.dtype)
         self.reader = MultiHopReader(self.width, self.width, self.hops)
-        self.head = Head(self.shape, self.width, self.dtype)
+        self.head = Head(self.shape, self.width, self.head_layers, self.dtype)
         self.rehearser = Rehearser(
             self.width, self.shape.segment, self.rehearser_layers, self.rehearser_heads, self.dtype
         )

@@ -21,12 +21,13 @@ class Direct(nn.Module):
 
     shape: TaskShape
     width: int
+    head_layers: int
     dtype: Any
 
     def setup(self):
         self.embed = nn.Embed(self.shape.items, self.width, dtype=self.dtype)
         self.query = QueryEncoder(self.shape.queries, self.width, self.dtype)
-        self.head = Head(self.shape, self.width, self.dtype)
+        self.head = Head(self.shape, self.width, self.head_layers, self.dtype)
 
 
 class DirectlyReason(Direct):

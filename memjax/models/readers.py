@@ -49,12 +49,20 @@ class MultiHopReader(nn.Module):
 
 
 class ClassHead(nn.Module):
-    """Logits over a fixed set of answers."""
+    """Logits over a fixed set of answers, after `layers` hidden ones; the paper (appendix A) prints none.
+
+    The reader is linear in what it has read, so that without a hidden layer "is what was found what was asked?" is out
+    of reach: yes-or-no questions need one.
+    """
 
     classes: int
+    layers: int
 
     @nn.compact
     def __call__(self, feature: Float[Array, "d"]) -> Float[Array, "C"]:
+        width = 2 * feature.shape[-1]
+        for _ in range(self.layers):
+            feature = nn.relu(nn.Dense(width, dtype=jnp.float32)(feature))
         return nn.Dense(self.classes, dtype=jnp.float32)(feature)
 
 
@@ -89,11 +97,12 @@ class Head(nn.Module):
 
     shape: TaskShape
     width: int
+    layers: int
     dtype: Any = jnp.float32
 
     def setup(self):
         if self.shape.answer == "classes":
-            self.score = ClassHead(self.shape.classes)
+            self.score = ClassHead(self.shape.classes, self.layers)
         elif self.shape.answer == "click":
             self.score = ClickHead()
         else:

@@ -47,10 +47,10 @@ def memory(name="rehearsal", **options):
 def system(name="memory", answer="classes", text=False, dtype=jnp.float32, **options):
     """`(system, params)`."""
     if name == "memory":
-        made = AskedMemory(shape(answer, text), memory(dtype=dtype, **options), WIDTH, 2, 1, 2, dtype)
+        made = AskedMemory(shape(answer, text), memory(dtype=dtype, **options), WIDTH, 2, 1, 1, 2, dtype)
     else:
         hops = (2,) if name == "multi_hop" else ()
-        made = SYSTEMS[name](shape(answer, text), WIDTH, dtype, *hops)
+        made = SYSTEMS[name](shape(answer, text), WIDTH, 1, dtype, *hops)
     return made, random_params(made, example(answer, text))
 
 

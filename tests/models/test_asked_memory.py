@@ -6,6 +6,7 @@ import inspect
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from models.asking import (
     ANSWERS,
@@ -29,6 +30,7 @@ from training.tiny import random_params
 
 from memjax.memories import RehearsalMemory, Slots, memorize
 from memjax.models import AskedMemory
+from memjax.models.readers import ClassHead
 from memjax.training.objective import answer_metrics
 
 every_answer = pytest.mark.parametrize("answer", ANSWERS)
@@ -59,7 +61,7 @@ def test_answer_takes_slots_and_query_and_nothing_of_the_stream():
 @pytest.mark.parametrize("name", ["rehearsal", "continual"])
 def test_no_gradient_reaches_the_stream_but_through_the_slots(name):
     width = {"update_heads": 2} if name == "continual" else {}
-    model = AskedMemory(shape(), memory(name, **width), WIDTH, 2, 1, 2)
+    model = AskedMemory(shape(), memory(name, **width), WIDTH, 2, 1, 1, 2)
     one = example()
     params = random_params(model, one)
     items = jax.random.normal(jax.random.key(1), (T, N, WIDTH))
@@ -123,7 +125,7 @@ READ = []
 
 
 def test_many_questions_on_one_memory_cost_one_memorization():
-    model = AskedMemory(shape(), CountingMemory(K, WIDTH, N, layers=1, heads=2), WIDTH, 2, 1, 2)
+    model = AskedMemory(shape(), CountingMemory(K, WIDTH, N, layers=1, heads=2), WIDTH, 2, 1, 1, 2)
     _, params = system()
     one, queries = example(), jnp.arange(QUERIES)
 
@@ -226,6 +228,45 @@ def test_candidates_are_read_by_weights_of_their_own():
     )
 
 
+def class_logits(head, feature):
+    """Oracle of the head for classes: layers of relu, then a linear one."""
+    *hidden, last = (head[f"Dense_{layer}"] for layer in range(len(head)))
+    for layer in hidden:
+        feature = np.maximum(feature @ layer["kernel"] + layer["bias"], 0)
+    return feature @ last["kernel"] + last["bias"]
+
+
+@pytest.mark.parametrize("layers", [0, 1, 2])
+def test_the_head_for_classes_is_linear_after_its_hidden_layers(layers):
+    head, feature = ClassHead(CHOICES, layers), np.random.default_rng(0).normal(size=WIDTH)
+    params = head.init(jax.random.key(0), jnp.asarray(feature))["params"]
+    assert len(params) == layers + 1
+    own = jax.tree.map(lambda x: np.asarray(x, np.float64), params)
+    logits = head.apply({"params": params}, jnp.asarray(feature))
+    np.testing.assert_allclose(logits, class_logits(own, feature), atol=1e-5)
+
+
+def test_two_of_equal_and_unequal_pairs_are_told_apart_by_a_hidden_layer_alone():
+    """Why yes-or-no questions need one: no linear head, whatever its weights, answers "are these two the same?"."""
+    same = jnp.eye(2).repeat(2, 0), jnp.tile(jnp.eye(2), (2, 1))
+    pairs, labels = jnp.concatenate(same, 1), jnp.array([1, 0, 0, 1])
+
+    def fitted(layers):
+        head = ClassHead(2, layers)
+
+        def loss(params):
+            logits = jax.vmap(functools.partial(head.apply, params))(pairs)
+            return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
+
+        def descend(params, _):
+            return jax.tree.map(lambda p, g: p - g, params, jax.grad(loss)(params)), None
+
+        return loss(jax.lax.scan(descend, head.init(jax.random.key(0), pairs[0]), length=500)[0])
+
+    assert fitted(0) > np.log(2) - 1e-3
+    assert fitted(1) < 0.1
+
+
 @pytest.mark.parametrize("label", [0, 1])
 def test_the_loss_of_a_click_is_binary_cross_entropy(label):
     *_, logits = asked("click")
@@ -326,6 +367,5 @@ def test_the_sampler_answers_by_the_attention_that_it_draws_with():
     )
     np.testing.assert_allclose(scores, hidden @ own["attention_v"], atol=1e-5)
     feature = np.concatenate([weights @ np.asarray(slots.values, np.float64), query])
-    dense = own["head"]["score"]["Dense_0"]
     logits = method("answer", "sampler")(params, slots, one["query"])
-    np.testing.assert_allclose(logits, feature @ dense["kernel"] + dense["bias"], atol=1e-4)
+    np.testing.assert_allclose(logits, class_logits(own["head"]["score"], feature), atol=1e-4)

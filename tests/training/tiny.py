@@ -32,6 +32,7 @@ TINY = {
     "memory.heads": 2,
     "model.width": 16,
     "model.hops": 1,
+    "model.head_layers": 0,
     "rehearsal.fragments": 4,
     "rehearsal.layers": 1,
     "rehearsal.heads": 2,
