@@ -31,6 +31,8 @@ def get_config(arg: str = "rehearsal") -> ConfigDict:
 
     config.memory = ConfigDict({"name": "rehearsal" if direct else variant, "slots": 20})
     config.memory.update(layers=3 if joint else 2, heads=4, encoder="transformer", normalize="slots")
+    # Some ten sentences of about six words: without both, most slots stay unused, and old sentences are lost.
+    config.memory.update(retention=20.0, write_gain=6.0)
     if continual:
         config.memory.update_heads = 4
     # A hidden layer in the head, unlike the paper: without one, yes-or-no questions (tasks 6 to 10) cannot be learned.
@@ -44,12 +46,12 @@ def get_config(arg: str = "rehearsal") -> ConfigDict:
     # Warm-up, fall and clipping are ours to choose (the papers do not say).
     config.optimizer = ConfigDict({"learning_rate": 1e-3, "warmup_steps": 100, "clip_norm": 1.0})
 
-    config.training = ConfigDict({"batch_size": 64, "microbatches": 1, "seed": values["seed"], "log_every": 50})
-    config.training.update(validate_every=500, validate_examples=1000, checkpoint_every=500)
+    config.training = ConfigDict({"batch_size": 64 if joint else 32, "microbatches": 1, "seed": values["seed"]})
+    config.training.update(log_every=50, validate_every=500, validate_examples=1000, checkpoint_every=500)
     if joint:
         config.optimizer.decay_steps = 50_000
         config.training.update(steps=200_000, sampler_steps=20_000)
     else:
         config.optimizer.decay_steps = 1000
-        config.training.update(steps=3000, sampler_steps=3000)
+        config.training.update(steps=6000, sampler_steps=3000)
     return config

@@ -49,6 +49,7 @@ def get_config(arg: str = "demo") -> ConfigDict:
     config.memory = ConfigDict({"name": values["memory"], "slots": 20})
     if values["memory"] in ("rehearsal", "continual"):
         config.memory.update(layers=2 if on_cpu else 3, heads=4, encoder="transformer", normalize="slots")
+        config.memory.update(retention=1.0, write_gain=1.0)
     if continual:
         config.memory.update_heads = 4
     config.model = ConfigDict({"width": 64 if on_cpu else 128, "hops": 2, "head_layers": 0, "dtype": "float32"})

@@ -42,8 +42,10 @@ def create(name: str, *, slots: int, **sizes) -> Memory:
     for size, value in {"num_slots": slots, **sizes}.items():
         if typing.get_origin(hints[size]) is typing.Literal and value not in typing.get_args(hints[size]):
             raise unknown(size, value, typing.get_args(hints[size]))
-        if hints[size] in (int, str):
-            word = {int: "a whole number", str: "a name"}[hints[size]]
+        if hints[size] in (int, float, str):
+            word = {int: "a whole number", float: "a number", str: "a name"}[hints[size]]
+            if hints[size] is float and type(value) is int:
+                sizes[size] = value = float(value)
             require(type(value) is hints[size], f"{size.removeprefix('num_')} must be {word}, not {value!r}")
     memory = cls(num_slots=slots, **sizes)
     memory.validate()

@@ -22,4 +22,6 @@ class ContinualMemory(RehearsalMemory):
         require(self.width % self.update_heads == 0, message)
 
     def update_params(self) -> ops.MultiHeadGRUParams:
-        return multi_head_gru_params(self, "update", self.width, self.update_heads)
+        return multi_head_gru_params(
+            self, "update", self.width, self.update_heads, gain=self.write_gain, retention=self.retention
+        )

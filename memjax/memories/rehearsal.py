@@ -1,5 +1,7 @@
 """Rehearsal Memory (Zhang et al. 2021): slots written by item-to-slot attention and one GRU shared by all slots."""
 
+import math
+
 import flax.linen as nn
 import jax.numpy as jnp
 
@@ -18,6 +20,12 @@ class RehearsalMemory(Memory):
     equal slots would stay equal for ever. Items must be `width` wide. What rehearses the memory while it trains is
     not part of it: see `memjax.models.rehearser`.
 
+    Two choices of where training starts, on which the papers are silent. `retention`: for about how many segments a
+    slot keeps what is not overwritten (the update gate's bias is its logarithm); 1 forgets half with each segment.
+    `write_gain`: how much larger than usual the weights are that take items into a slot. An item is spread over K
+    slots, so that N items come in about `sqrt(N) / K` large; with `K / sqrt(N)` all slots take part from the first
+    step, where otherwise a few may win for ever.
+
     >>> import jax, jax.numpy as jnp
     >>> from memjax.memories import RehearsalMemory, memorize
     >>> memory = RehearsalMemory(num_slots=4, width=8, segment=3, layers=1, heads=2)
@@ -33,6 +41,8 @@ class RehearsalMemory(Memory):
     heads: int = 4
     encoder: str = "transformer"
     normalize: Normalize = "slots"
+    retention: float = 1.0
+    write_gain: float = 1.0
     dtype: Any = jnp.float32
 
     def validate(self) -> None:
@@ -44,6 +54,9 @@ class RehearsalMemory(Memory):
         require(self.width % self.heads == 0, f"width {self.width} must be a multiple of heads {self.heads}")
         if self.encoder not in ("transformer", "gru"):
             raise unknown("encoder", self.encoder, ("transformer", "gru"))
+        for name in ("retention", "write_gain"):
+            positive = 0 < getattr(self, name) < math.inf
+            require(positive, f"{name} must be above 0 and finite, not {getattr(self, name)}")
         require(self.encoder != "gru" or self.width % 2 == 0, f"width {self.width} must be even for the gru encoder")
         if self.normalize not in ("slots", "items"):
             raise unknown("normalize", self.normalize, ("slots", "items"))
@@ -60,7 +73,7 @@ class RehearsalMemory(Memory):
 
     def update_params(self) -> ops.GRUParams | ops.MultiHeadGRUParams:
         """The weights of the gated update; Continual Memory has others."""
-        return gru_params(self, "update", self.width, self.width)
+        return gru_params(self, "update", self.width, self.width, gain=self.write_gain, retention=self.retention)
 
     def initial_state(self) -> Float[Array, "K d"]:
         return self.start

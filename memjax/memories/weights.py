@@ -1,6 +1,9 @@
 """Declares the parameters of an op on a Flax module: one flat, readable name for each array."""
 
+import math
+
 import flax.linen as nn
+import jax.numpy as jnp
 
 from memjax.ops import AdditiveParams, GRUParams, MultiHeadGRUParams
 
@@ -8,9 +11,20 @@ _dense = nn.initializers.lecun_normal()
 _zeros = nn.initializers.zeros_init()
 
 
-def _stacked(heads: tuple[int, ...]):
-    """The initializer of `_dense` with leading axes that count as copies, not as inputs."""
-    return nn.initializers.variance_scaling(1.0, "fan_in", "truncated_normal", batch_axis=range(len(heads)))
+def _stacked(heads: tuple[int, ...], gain: float = 1.0):
+    """The initializer of `_dense`, `gain` times as large, with leading axes that count as copies, not as inputs."""
+    return nn.initializers.variance_scaling(gain**2, "fan_in", "truncated_normal", batch_axis=range(len(heads)))
+
+
+def _kept(retention: float):
+    """Biases of a GRU, zero but for the update gate: at rest it is `retention / (retention + 1)`, .5 for 1."""
+
+    def init(key, shape):
+        del key
+        reset, update, candidate = jnp.split(jnp.zeros(shape), 3, axis=-1)
+        return jnp.concatenate([reset, update + math.log(retention), candidate], axis=-1)
+
+    return init
 
 
 def additive_params(module: nn.Module, name: str, left: int, right: int, hidden: int) -> AdditiveParams:
@@ -23,24 +37,29 @@ def additive_params(module: nn.Module, name: str, left: int, right: int, hidden:
     )
 
 
-def gru_params(module: nn.Module, name: str, inputs: int, hidden: int, *heads: int) -> GRUParams:
-    """`GRUParams` called `name_w_x`, ..; with `heads`, stacked over a leading axis."""
-    init = _stacked(heads)
+def gru_params(
+    module: nn.Module, name: str, inputs: int, hidden: int, *heads: int, gain: float = 1.0, retention: float = 1.0
+) -> GRUParams:
+    """`GRUParams` called `name_w_x`, ..; with `heads`, stacked over a leading axis.
+
+    At the start w_x is `gain` times as large as usual, and the state decays to 1/e in about `retention` steps.
+    """
     return GRUParams(
-        w_x=module.param(f"{name}_w_x", init, (*heads, inputs, 3 * hidden)),
-        w_h=module.param(f"{name}_w_h", init, (*heads, hidden, 3 * hidden)),
-        b_x=module.param(f"{name}_b_x", _zeros, (*heads, 3 * hidden)),
+        w_x=module.param(f"{name}_w_x", _stacked(heads, gain), (*heads, inputs, 3 * hidden)),
+        w_h=module.param(f"{name}_w_h", _stacked(heads), (*heads, hidden, 3 * hidden)),
+        b_x=module.param(f"{name}_b_x", _kept(retention), (*heads, 3 * hidden)),
         b_h=module.param(f"{name}_b_h", _zeros, (*heads, 3 * hidden)),
     )
 
 
-def multi_head_gru_params(module: nn.Module, name: str, width: int, heads: int) -> MultiHeadGRUParams:
-    """`MultiHeadGRUParams` for slots and items of one width, each head `width // heads` wide."""
+def multi_head_gru_params(
+    module: nn.Module, name: str, width: int, heads: int, *, gain: float, retention: float
+) -> MultiHeadGRUParams:
+    """`MultiHeadGRUParams` for slots and items of one width, each head `width // heads` wide; see `gru_params`."""
     hidden = width // heads
-    init = _stacked((heads,))
     return MultiHeadGRUParams(
-        w_slot=module.param(f"{name}_w_slot", init, (heads, width, hidden)),
-        w_item=module.param(f"{name}_w_item", init, (heads, width, hidden)),
-        gru=gru_params(module, f"{name}_gru", hidden, hidden, heads),
+        w_slot=module.param(f"{name}_w_slot", _stacked((heads,)), (heads, width, hidden)),
+        w_item=module.param(f"{name}_w_item", _stacked((heads,), gain), (heads, width, hidden)),
+        gru=gru_params(module, f"{name}_gru", hidden, hidden, heads, retention=retention),
         w_out=module.param(f"{name}_w_out", _dense, (heads * hidden, width)),
     )

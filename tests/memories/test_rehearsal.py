@@ -133,3 +133,36 @@ def test_heads_each_start_as_one_small_gru_would():
     for name, fan_in in (("update_w_slot", 64), ("update_w_item", 64), ("update_gru_w_x", 8), ("update_gru_w_h", 8)):
         np.testing.assert_allclose(params[name].std(), fan_in**-0.5, rtol=0.1)
     assert_same(params["update_gru_b_x"], jnp.zeros((8, 24)))
+
+
+@pytest.mark.parametrize("retention", [1.0, 20])
+def test_what_is_not_overwritten_decays_as_retention_says(retention):
+    """With the other weights at zero a write keeps r / (r + 1) of a slot: (1 + 1/r)^-r, about 1/e, after r of them."""
+    memory = memories.create("rehearsal", **SIZES, retention=retention)
+    items = jnp.ones((1, N, WIDTH))
+    params = init(memory, items)["params"]
+    kept = {name: leaf if name in ("update_b_x", "initial_slots") else 0 * leaf for name, leaf in params.items()
+            if name != "encode_segments"}  # fmt: skip
+    state, _ = memory.apply({"params": {**kept, "encode_segments": params["encode_segments"]}}, items, method=memorize)
+    assert_close(state, params["initial_slots"] * retention / (retention + 1), 1e-6)
+
+
+def test_in_continual_memory_every_head_decays_as_retention_says():
+    memory = memories.create("continual", **MEMORIES["continual"], retention=20)
+    biases = init(memory, jnp.ones((1, N, WIDTH)))["params"]["update_gru_b_x"]
+    for reset, update, candidate in (np.split(np.asarray(head), 3) for head in biases):
+        assert not reset.any() and not candidate.any()
+        assert_close(update, np.full_like(update, np.log(20)), 1e-6)
+
+
+@pytest.mark.parametrize(("name", "larger"), [("rehearsal", "update_w_x"), ("continual", "update_w_item")])
+def test_write_gain_enlarges_the_weights_that_take_items_in_and_no_others(name, larger):
+    sizes = {"slots": 2, "width": 64, "segment": 2, "layers": 0}
+    plain, gained = (
+        init(memories.create(name, **sizes, write_gain=gain), jnp.ones((1, 2, 64)))["params"] for gain in (1, 6)
+    )
+    ratios = {
+        leaf: float(jnp.linalg.norm(gained[leaf]) / jnp.linalg.norm(plain[leaf])) for leaf in plain if "w_" in leaf
+    }
+    assert ratios.pop(larger) == pytest.approx(6, rel=1e-4)
+    assert set(ratios.values()) == {1.0}
