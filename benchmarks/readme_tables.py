@@ -37,11 +37,12 @@ def evidence(found: dict) -> list[str]:
 
 
 def babi(found: dict) -> list[str]:
-    """Test error by task."""
-    lines = ["| task | test error % | steps |", "|---|---|---|"]
-    for row, runs in by_row(found["runs"]).items():
+    """Test error by task, and how long its training took."""
+    lines = ["| task | test error % | steps | minutes |", "|---|---|---|---|"]
+    for row, runs in sorted(by_row(found["runs"]).items(), key=lambda item: int(item[0])):
         error = percent([1 - run["metrics"]["accuracy"] for run in runs])
-        lines.append(f"| {row} | {error} | {runs[0]['step']:,} |")
+        minutes = mean(run["seconds"] for run in runs) / 60
+        lines.append(f"| {row} | {error} | {runs[0]['step']:,} | {minutes:.0f} |")
     return lines
 
 
