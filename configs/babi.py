@@ -53,5 +53,5 @@ def get_config(arg: str = "rehearsal") -> ConfigDict:
         config.training.update(steps=200_000, sampler_steps=20_000)
     else:
         config.optimizer.decay_steps = 1000
-        config.training.update(steps=6000, sampler_steps=3000)
+        config.training.update(steps=8000, sampler_steps=3000)
     return config

@@ -18,3 +18,12 @@ def rng():
 def mesh(request):
     """All 8 devices on one axis, "data"; the test enters it with `jax.set_mesh`."""
     return jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType[request.param],))
+
+
+@pytest.fixture
+def unchecked():
+    """Without the checks of annotations: what a user of the library sees."""
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", before)

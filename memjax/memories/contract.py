@@ -6,6 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from memjax.errors import require
 from memjax.ops.recurrence import carry_like
 from memjax.typing import Any, Array, Bool, Float, Key, State
 
@@ -93,10 +94,23 @@ def memorize(
     >>> memory.apply(params, state, method="slots").values.shape
     (4, 8)
     """
+    require(
+        items.ndim == 3 and items.shape[1] > 0,
+        f"a stream is [segments, items, width] with at least one item in a segment, not {list(items.shape)}; "
+        "one stream at a time: batch it with jax.vmap",
+    )
     if mask is None:
         mask = jnp.ones(items.shape[:2], bool)
+    require(
+        mask.shape == items.shape[:2],
+        f"the mask is {list(mask.shape)}, it must be {list(items.shape[:2])}, as the items",
+    )
+    require(block is None or block >= 1, f"block must be at least 1, not {block}")
     if state is None:
         state = memory.initial_state()
+    elif not memory.is_initializing():
+        given, own = (jax.tree.map(jnp.shape, s) for s in (state, jax.eval_shape(memory.initial_state)))
+        require(given == own, f"the state is of another memory: its shapes are {given}, this memory's {own}")
     length, width = mask.shape
     if block is None:
         block = max(1, 64 // width) if jax.default_backend() == "cpu" else length

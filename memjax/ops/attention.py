@@ -31,7 +31,12 @@ class ReadParams(NamedTuple):
 
 
 def accumulated(x: Array, w: Array) -> Array:
-    """`x @ w` with inputs in x's dtype and the sum in at least float32."""
+    """`x @ w` with inputs in x's dtype and the sum in at least float32. Raises `TypeError` for integers.
+
+    They would make integers of the weights: zeros, mostly.
+    """
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        raise TypeError(f"memjax.ops computes in its input's dtype, which must be floating, not {x.dtype}")
     return jnp.matmul(x, w.astype(x.dtype), preferred_element_type=jnp.promote_types(x.dtype, jnp.float32))
 
 

@@ -13,6 +13,7 @@ from memjax.typing import Params
 
 def open_checkpoints(folder: Path, keep: int = 2) -> ocp.CheckpointManager:
     """The checkpoints in a folder, the newest `keep` of them kept. Close it: it saves in the background."""
+    folder.mkdir(parents=True, exist_ok=True)  # Orbax would wait for ever for one that it cannot make
     policy = ocp.checkpoint_managers.LatestN(keep)
     options = ocp.CheckpointManagerOptions(preservation_policy=policy, create=True)
     return ocp.CheckpointManager(folder.resolve(), options=options)

@@ -20,12 +20,15 @@ def make_evaluator(model: System, task: Task, mesh: Mesh, batch_size: int) -> Ca
     """`evaluate(params, split, limit=None) -> metrics`, compiled once.
 
     Metrics: accuracy, answer_loss (nats), examples, and under `tags` accuracy and examples for each value of each tag.
+    An answer that no model can give (label below 0) is an error, and has no part in the loss.
     """
     tags = task.shape.tags
 
     def sums(params: Params, batch: dict, weight: jax.Array) -> dict:
         metrics = jax.vmap(lambda example: answer_example(model, params, example))(batch)
-        stacked = jnp.stack([metrics["accuracy"], metrics["answer_loss"], jnp.ones_like(weight)], axis=1)
+        known = batch["label"] >= 0
+        loss = jnp.where(known, metrics["answer_loss"], 0)
+        stacked = jnp.stack([metrics["accuracy"], loss, known, jnp.ones_like(weight)], axis=1)
         stacked *= weight[:, None]
         totals = {"all": stacked.sum(0)}
         for tag, values in tags.items():
@@ -40,18 +43,18 @@ def make_evaluator(model: System, task: Task, mesh: Mesh, batch_size: int) -> Ca
         for batch, weight in evaluation_batches(task, split, batch_size, limit):
             part = jax.device_get(sums(params, place_batch(mesh, batch), place_batch(mesh, weight)))
             totals = {name: totals.get(name, 0) + value.astype(np.float64) for name, value in part.items()}
-        accuracy, loss, examples = totals["all"]
+        accuracy, loss, known, examples = totals["all"]
         by_tag = {
             tag: {
-                value: {"accuracy": float(row[0] / row[2]), "examples": int(row[2])}
+                value: {"accuracy": float(row[0] / row[-1]), "examples": int(row[-1])}
                 for value, row in zip(values, totals[tag])
-                if row[2]
+                if row[-1]
             }
             for tag, values in tags.items()
         }
         return {
             "accuracy": float(accuracy / examples),
-            "answer_loss": float(loss / examples),
+            "answer_loss": float(loss / max(known, 1)),
             "examples": int(examples),
             "tags": by_tag,
         }

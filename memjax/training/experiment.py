@@ -48,7 +48,7 @@ def prepare(config: Config) -> Experiment:
 def train(experiment: Experiment, folder: Path, console: Console) -> Params:
     """Trains in a run folder, going on where it was: the parameters at the end."""
     runs.open_run(folder, experiment.config)
-    with runs.writing(folder):
+    with runs.locked(folder):
         return _train(experiment, folder, console)
 
 

@@ -52,7 +52,7 @@ def fit(
         if manager.latest_step() is not None:
             state = checkpoint.restore(manager, state, data)
         start = int(state.step)
-        bar = progress.add_task(phase, total=steps, completed=start, loss=math.nan, accuracy=math.nan)
+        bar = progress.add_task(phase, total=steps, completed=start, latest="compiling")
         window, began, pending = _Window(), time.perf_counter() - log.truncate(start), None
 
         for step in range(start + 1, steps + 1):
@@ -68,7 +68,8 @@ def fit(
                 pending = None
             if logging:
                 means = window.flush()
-                progress.update(bar, completed=step, loss=means["answer_loss"], accuracy=means["accuracy"])
+                latest = f"answer loss {means['answer_loss']:.3f}  accuracy {means['accuracy']:.3f}"
+                progress.update(bar, completed=step, latest=latest)
                 log.write(step, means | {"seconds": time.perf_counter() - began})
             if step % config.validate_every == 0 or step == steps:
                 valid = validate(state.params)
@@ -120,7 +121,7 @@ def _progress(console: Console) -> Progress:
         TextColumn("{task.description:>8}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("loss {task.fields[loss]:.3f}  accuracy {task.fields[accuracy]:.3f}  left"),
+        TextColumn("{task.fields[latest]}  left"),
         TimeRemainingColumn(),
         console=console,
         # Without a terminal a bar is a stream of control characters; the metrics file tells the progress there.

@@ -1,6 +1,7 @@
 """The run folder: what is in it, and how it is written so that nothing is ever half there."""
 
 import contextlib
+import fcntl
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -26,6 +27,19 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise MemjaxError(f"cannot write to {path}: {error.strerror}; give another --run, or make room") from None
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keeps other processes from training in a run folder at the same time."""
+    with writing(folder), (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise MemjaxError(
+                f"{folder} is being trained by another process; wait for it, or give another --run"
+            ) from None
+        yield
 
 
 def open_run(folder: Path, config: Config) -> None:

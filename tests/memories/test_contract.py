@@ -12,6 +12,7 @@ from flax import nnx
 from oracles.checking import assert_close, assert_finite, assert_same, quick
 
 from memjax import functional, memories
+from memjax.errors import MemjaxError
 from memjax.memories import memorize
 
 T, N, WIDTH, BATCH = 4, 3, 4, 8
@@ -233,14 +234,66 @@ def test_no_segment_sees_another_while_it_is_encoded(variant):
 
 
 @every_memory
-def test_all_segments_are_encoded_at_once_and_outside_the_scan(variant, monkeypatch):
+@pytest.mark.parametrize(("block", "remat"), [(1, False), (3, True), (T - 1, False), (T, True), (T + 1, False)])
+def test_a_stream_may_be_written_in_blocks_of_any_size(variant, block, remat):
+    """Five segments, so that blocks of 3 and 4 do not divide them; values and gradients."""
+    memory, params = made(variant)
+    items, mask = stream()
+    items, mask = jnp.concatenate([items, items[:1] + 1]), jnp.concatenate([mask, mask[:1]])
+
+    def loss(params, items, **options):
+        state, aux = memory.apply(params, items, mask, method=memorize, **options)
+        values = memory.apply(params, state, method="slots").values
+        return (values**2).sum() + aux, values
+
+    whole, blocks = (
+        jax.jit(jax.grad(functools.partial(loss, **options), argnums=(0, 1), has_aux=True), compiler_options=quick())
+        for options in ({"block": T + 1}, {"block": block, "remat": remat})
+    )
+    assert_close(blocks(params, items), whole(params, items), 1e-5)
+
+
+@every_memory
+def test_the_order_of_the_segments_matters(variant):
+    """Or else the tests of cuts and blocks could not fail."""
+    _, params = made(variant)
+    items, _ = stream()
+    state, _ = run(variant, memorize)(params, items, jnp.ones((T, N), bool))
+    turned, _ = run(variant, memorize)(params, items[::-1], jnp.ones((T, N), bool))
+    assert any(
+        jnp.abs(a - b).max() > 1e-3 for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(turned), strict=True)
+    )
+
+
+@every_memory
+@pytest.mark.parametrize(
+    ("items", "mask", "options", "words"),
+    [
+        ((2, T, N, WIDTH), None, {}, "batch it with jax.vmap"),
+        ((T, 0, WIDTH), None, {}, "at least one item in a segment"),
+        ((T, N, WIDTH), (T, 1), {}, r"the mask is \[4, 1\], it must be \[4, 3\]"),
+        ((T, N, WIDTH), None, {"block": 0}, "block must be at least 1, not 0"),
+        ((T, N, WIDTH), None, {"state": jnp.zeros((7, WIDTH))}, "the state is of another memory"),
+    ],
+    ids=["a batch", "no items", "mask", "block", "state"],
+)
+def test_what_does_not_fit_is_one_clear_line(unchecked, variant, items, mask, options, words):
+    memory, params = made(variant)
+    mask = None if mask is None else jnp.ones(mask, bool)
+    with pytest.raises(MemjaxError, match=words) as caught:
+        memory.apply(params, jnp.zeros(items), mask, method=memorize, **options)
+    assert "\n" not in str(caught.value)
+
+
+@every_memory
+def test_a_block_is_encoded_at_once_and_outside_the_scan_that_writes_it(variant, monkeypatch):
     memory, params = made(variant)
     cls, seen = type(memory), []
     encode = cls.encode
     monkeypatch.setattr(
         cls, "encode", lambda self, items, mask: (seen.append(items.shape), encode(self, items, mask))[1]
     )
-    jax.eval_shape(functools.partial(memory.apply, params, method=memorize), *stream())
+    jax.eval_shape(functools.partial(memory.apply, params, method=memorize, block=T), *stream())
     assert seen == [(T, N, WIDTH)]
 
 

@@ -73,3 +73,21 @@ def test_on_a_mesh_without_an_initial_state(rng, mesh, impl):
     with jax.set_mesh(mesh):
         placed = jax.device_put((decay, x), jax.NamedSharding(mesh, jax.P(None, "data")))
         assert_close(run(*placed), alone, 1e-5)
+
+
+@every_impl
+def test_an_empty_sequence_has_no_states(impl):
+    assert ops.linear_recurrence(jnp.ones((0, 2)), jnp.ones((0, 2)), jnp.ones(2), impl=impl).shape == (0, 2)
+
+
+@every_impl
+@pytest.mark.parametrize("initial", [(), (3,), (1, 2)])
+def test_an_initial_state_of_another_shape_is_refused(unchecked, impl, initial):
+    with pytest.raises(ValueError, match="initial"):
+        ops.linear_recurrence(jnp.ones((4, 2)), jnp.ones((4, 2)), jnp.ones(initial), impl=impl)
+
+
+@every_impl
+def test_integers_are_refused(unchecked, impl):
+    with pytest.raises(TypeError, match="must be floating, not int32"):
+        ops.linear_recurrence(jnp.full(3, 0.5), jnp.ones(3, int), impl=impl)

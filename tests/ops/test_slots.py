@@ -130,3 +130,10 @@ def test_only_what_needs_the_slots_is_computed_inside_the_scan():
 
     # The keys, and the two products of the gates: what `write_stream` takes out.
     assert len(matmuls_that_no_carry_reaches(jax.make_jaxpr(naive)(params, state, segments, mask).jaxpr)) == 3
+
+
+def test_integers_are_refused(unchecked):
+    """Products in the items' dtype would make integers of the weights."""
+    params, initial, segments, _ = arguments()
+    with pytest.raises(TypeError, match="must be floating, not int32"):
+        ops.write_stream(params, initial, jnp.asarray(segments).astype(jnp.int32))

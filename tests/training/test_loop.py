@@ -3,6 +3,8 @@
 import functools
 import json
 import math
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -287,7 +289,22 @@ def test_a_run_without_a_checkpoint_is_one_line(tmp_path):
         checkpoint.restore_params(manager, init_state({"w": jnp.zeros(20)}, stepper()[0]))
 
 
+def test_a_folder_of_checkpoints_that_cannot_be_made_is_one_line_at_once(tmp_path):
+    (tmp_path / "train").write_text("mine")
+    with pytest.raises(MemjaxError, match="cannot write to"), runs.writing(tmp_path):
+        checkpoint.open_checkpoints(tmp_path / "train")
+
+
 # Run folders.
+
+
+def test_two_processes_never_train_in_one_folder(tmp_path):
+    script = "import pathlib, sys\nfrom memjax.training import runs\nwith runs.locked(pathlib.Path(sys.argv[1])): pass"
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    with runs.locked(tmp_path):
+        second = subprocess.run(command, capture_output=True, text=True)
+    assert second.returncode and "is being trained by another process" in second.stderr.splitlines()[-1]
+    assert subprocess.run(command).returncode == 0
 
 
 def test_a_run_folder_is_taken_up_by_the_same_config_alone(tmp_path):
