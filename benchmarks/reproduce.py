@@ -35,14 +35,14 @@ VARIANTS = {
     "Directly Reason": ",system=directly",
     "Multi-Hop Reason": ",system=multi_hop",
 }
-YARDSTICKS = ("Directly Reason", "Multi-Hop Reason")
+DEMO = ("rehearsal", "no rehearsal", "Directly Reason", "Multi-Hop Reason")
 BABI_TASKS = ("1", "6", "9", "15", "20")
 
 
 def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str]:
     """The command of each (row, seed) of a table, without its --run; seeds outermost, to compare rows early."""
     if table in ("evidence_demo", "evidence_small"):
-        rows = ABLATIONS if table == "evidence_small" else dict.fromkeys(("rehearsal", *YARDSTICKS), "")
+        rows = {row: ABLATIONS[row] for row in (ABLATIONS if table == "evidence_small" else DEMO)}
         size = table.removeprefix("evidence_")
         return {
             (row, seed): f"--config=configs/evidence.py:{size},seed={seed}{VARIANTS.get(row, '')} {extra}".strip()

@@ -31,7 +31,7 @@ def get_config(arg: str = "rehearsal") -> ConfigDict:
 
     config.memory = ConfigDict({"name": "rehearsal" if direct else variant, "slots": 20})
     config.memory.update(layers=3 if joint else 2, heads=4, encoder="transformer", normalize="slots")
-    # Ours to choose: up to some twenty sentences; K / sqrt(N) for six words. With 1 and 1, 3 of 20 slots were used.
+    # Ours to choose: some twenty sentences at most, and about K / sqrt(N). With 1 and 1, 3 of 20 slots were used.
     config.memory.update(retention=20.0, write_gain=6.0)
     if continual:
         config.memory.update_heads = 4

@@ -144,6 +144,9 @@ def _curve_figure(runs: Sequence[Run], wanted: Callable[[str], bool]) -> Figure 
         return None
     names = shown_names(runs)
     handles = [Line2D([], [], color=colour(i), ls=dashes(i), lw=2, label=name) for i, name in enumerate(names)]
+    dotted: dict[str, Any] = {"color": INK, "lw": 1.0, "ls": (0, (1, 2)), "zorder": 0}
+    if any(np.isfinite(_guessing(run, key)) for run in runs for _, key in panels):
+        handles.append(Line2D([], [], **dotted, label="guessing"))
     if any(key in run.validation.get(phase, {}) for run in runs for phase, key in panels):
         handles.append(Line2D([], [], color=INK, ls="", marker="o", markersize=4.5, label="validation examples"))
     columns = {1: 1, 2: 2, 4: 2}.get(len(panels), 3)
@@ -154,6 +157,9 @@ def _curve_figure(runs: Sequence[Run], wanted: Callable[[str], bool]) -> Figure 
         drawn: list[np.ndarray] = []
         for i, run in enumerate(runs):
             drawn += _draw_curve(ax, i, run.curves.get(phase, {}).get(key), run.validation.get(phase, {}).get(key))
+        levels = {_guessing(run, key) for run in runs if key in run.curves.get(phase, {})}
+        for level in filter(np.isfinite, levels):
+            ax.axhline(level, **dotted)
         middles = np.concatenate(drawn)
         middles = middles[np.isfinite(middles)]
         where = {"train": "", "sampler": "history sampler: "}.get(phase, f"{phase}: ")
@@ -234,6 +240,17 @@ def interval(share: np.ndarray, examples: np.ndarray) -> tuple[np.ndarray, np.nd
         np.where(known, np.fmin(middle - half, share), share),
         np.where(known, np.fmax(middle + half, share), share),
     )
+
+
+def _guessing(run: Run, key: str) -> float:
+    """What a curve is at for a system that knows nothing; NaN where that is not known."""
+    choices = {name: number(pick(run.evaluation, name)) for name in ("classes", "recalled_among")}
+    losses = {
+        "answer_loss": np.log(choices["classes"]),
+        "recollection_loss": np.log(choices["recalled_among"]),
+        "familiarity_loss": 2 * np.log(2),
+    }
+    return _chance(run) if key == "accuracy" else float(losses.get(key, np.nan))
 
 
 def _chance(run: Run) -> float:

@@ -78,6 +78,7 @@ def evaluate(experiment: Experiment, folder: Path) -> dict[str, Any]:
         "step": step,
         "examples": task.size("test"),
         "classes": task.shape.classes,
+        "recalled_among": config.rehearsal.negatives + 1 if config.rehearsal.negatives else task.shape.items,
         "notes": list(task.notes),
         "parameters": sum(x.size for x in jax.tree.leaves(params)),
         "state_bytes": None,

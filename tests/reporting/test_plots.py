@@ -64,6 +64,18 @@ def test_bars_are_the_accuracies_and_chance_is_drawn_where_known(make_run):
     assert any(list(line.get_ydata()) == [0.1, 0.1] for line in figure.axes[0].get_lines())
 
 
+def test_losses_show_what_guessing_would_cost(make_run):
+    run = load_run(make_run())
+    run.evaluation.update({"classes": 10, "recalled_among": 200})
+    levels = {
+        ax.get_title("left"): [line.get_ydata()[0] for line in ax.get_lines() if len(set(line.get_ydata())) == 1]
+        for ax in plots.losses([run]).axes
+    }
+    assert levels["answer loss"] == [np.log(10)]
+    assert levels["recollection loss"] == [np.log(200)]
+    assert levels["familiarity loss"] == [2 * np.log(2)]
+
+
 def test_the_slot_map_has_segments_along_and_slots_down(make_run):
     run = load_run(make_run())
     run.evaluation["slot_changes"] = [[0.0, 1.0, 2.0], [3.0, 4.0, float("nan")]]
