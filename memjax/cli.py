@@ -26,6 +26,11 @@ prepare   reads bAbI's archive (or a folder of its files) into a form that is qu
           that the archive lacks, such as --extra=en-10k=qa3_three-supporting-facts_train.txt.
 """
 
+TOO_LARGE = (
+    "this does not fit into memory; lower config.training.batch_size, config.model.width, config.memory.slots "
+    "or the sizes in config.task"
+)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit status: 0, or 2 after one line about what the user can mend."""
@@ -48,6 +53,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         commands[arguments[0]](arguments[1:])
     except MemjaxError as error:
         print(f"memjax: {error}", file=sys.stderr)
+        return 2
+    except (MemoryError, OverflowError, RuntimeError) as error:
+        # Of JAX's errors of one class, this word tells the one that sizes cause.
+        if isinstance(error, RuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        print(f"memjax: {TOO_LARGE}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("memjax: interrupted; the same command goes on from the last checkpoint", file=sys.stderr)

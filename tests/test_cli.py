@@ -290,6 +290,23 @@ def test_sizes_that_cannot_be_trained_leave_nothing(changes, here, capsys):
     assert not list(here.iterdir())
 
 
+@pytest.mark.parametrize("changes", [{"task__length": 10**9}, {"model__width": 2**20}], ids=str)
+def test_what_does_not_fit_into_memory_is_one_line_and_leaves_nothing(changes, here, capsys):
+    message = refused(capsys, "train", EVIDENCE + ",system=directly", *flags(**changes), "--run=run")
+    assert "does not fit into memory; lower config." in message
+    assert not list(here.iterdir())
+
+
+def test_another_failure_of_jax_is_not_taken_for_a_lack_of_memory(here, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("INTERNAL: something else")
+
+    monkeypatch.setattr(experiment, "_train", fail)
+    with pytest.raises(RuntimeError, match="something else"):
+        cli.main(["train", EVIDENCE, *flags(), "--run=run"])
+    assert not list(here.iterdir())
+
+
 def test_an_interruption_says_how_to_go_on(here, capsys, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt

@@ -1,5 +1,6 @@
 """A whole experiment: sampler first where one is needed, then the system, then its test; all of it resumable."""
 
+import shutil
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,10 +47,19 @@ def prepare(config: Config) -> Experiment:
 
 
 def train(experiment: Experiment, folder: Path, console: Console) -> Params:
-    """Trains in a run folder, going on where it was: the parameters at the end."""
-    runs.open_run(folder, experiment.config)
+    """Trains in a run folder, going on where it was: the parameters at the end. A failure before anything was trained
+    leaves no new folder.
+    """
     with runs.writing(folder):
-        return _train(experiment, folder, console)
+        new = not folder.exists()
+    runs.open_run(folder, experiment.config)
+    try:
+        with runs.writing(folder):
+            return _train(experiment, folder, console)
+    except Exception:
+        if new and not runs.has_trained(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _train(experiment: Experiment, folder: Path, console: Console) -> Params:

@@ -52,6 +52,11 @@ def read_config(folder: Path) -> Config:
         raise MemjaxError(f"{path} is damaged ({error}); restore it or delete the run") from None
 
 
+def has_trained(folder: Path) -> bool:
+    """Whether any phase of a run came as far as a line in its log or a checkpoint."""
+    return (folder / "metrics.jsonl").exists() or any(folder.glob("*/[0-9]*"))
+
+
 class MetricsLog:
     """Appends one JSON line for each entry to `metrics.jsonl`, and scalars to TensorBoard files."""
 
