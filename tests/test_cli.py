@@ -269,6 +269,28 @@ def test_a_damaged_run_is_one_line(name, tmp_path, trained, capsys):
         assert f"{name} is damaged" in refused(capsys, "evaluate", folder)
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"[]", "list, not an object"), (b'{"x": "\xff"}', "is damaged"), (b"{}", "config.task is missing")],
+    ids=str,
+)
+def test_a_config_of_a_run_that_is_none_names_the_file(content, words, tmp_path, capsys):
+    (tmp_path / "config.json").write_bytes(content)
+    message = refused(capsys, "evaluate", tmp_path)
+    assert words in message and str(tmp_path / "config.json") in message and "delete the run" in message
+
+
+@pytest.mark.parametrize("line", [b"[1]", b"\xff\xfe", b"hello", b'{"phase": "train"}'], ids=str)
+def test_a_damaged_log_is_one_line_for_training_too_and_stays_as_it_is(line, tmp_path, trained, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(trained, folder)
+    damaged = line + b"\n" + (folder / "metrics.jsonl").read_bytes()
+    (folder / "metrics.jsonl").write_bytes(damaged)
+    for arguments in (["train", EVIDENCE, *flags(), f"--run={folder}"], ["report", folder]):
+        assert "metrics.jsonl is damaged: line 1 " in refused(capsys, *arguments)
+    assert (folder / "metrics.jsonl").read_bytes() == damaged
+
+
 def test_what_is_not_finite_is_one_line_that_names_step_and_part(tmp_path, capsys):
     changes = {"optimizer__learning_rate": 1e30, "training__validate_every": 4, "training__log_every": 4}
     config = [EVIDENCE + ",system=directly", *flags(**changes, training__checkpoint_every=1)]
