@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from training.tiny import CONFIGS, TINY, flags, quick_compiles
 
+import memjax
 from memjax import cli
-from memjax.training import experiment
+from memjax.training import experiment, runs
 
 EVIDENCE = f"--config={CONFIGS / 'evidence.py'}:demo"
 BABI = f"--config={CONFIGS / 'babi.py'}"
@@ -175,6 +176,11 @@ def untrained(monkeypatch):
         (["train", "--runs=x"], "runs"),
         (["train", "extra"], "extra"),
         (["train", EVIDENCE, "--data_dir=data"], "needs no data"),
+        (["train", EVIDENCE, f"{EVIDENCE},seed=1"], "two configs"),
+        (["train", f"{EVIDENCE},discrete=2"], "must be 0 or 1"),
+        (["train", EVIDENCE, "--config.memory=rehearsal"], "--config.memory.KEY=VALUE with one of"),
+        (["train", EVIDENCE, "--config.memory.update_heads=1"], "a size of memory=continual"),
+        (["train", EVIDENCE, "--config.memory.heads=0"], "config.memory: heads"),
         (["train", "--config=nowhere.py"], "no config file nowhere.py"),
         (["train", f"{EVIDENCE}o"], "did you mean 'demo'?"),
         (["train", f"{EVIDENCE},sed=1"], "did you mean 'seed'?"),
@@ -192,7 +198,7 @@ def untrained(monkeypatch):
         (["train", EVIDENCE, "--config.memory.heads=3"], "heads 3"),
         (["train", EVIDENCE, "--config.memory.encoder=gro"], "did you mean 'gru'?"),
         (["train", EVIDENCE, "--config.model.width=63"], "width"),
-        (["train", EVIDENCE, "--config.task.facts=7"], "task.facts 7"),
+        (["train", EVIDENCE, "--config.task.facts=7"], "config.task.facts 7"),
         (["train", EVIDENCE, "--config.task.length=3"], "task.length 3"),
         (["train", EVIDENCE, "--config.task.seed=-1"], "task.seed"),
         (["train", EVIDENCE, "--config.training.batch_size=12"], "8 devices"),
@@ -204,6 +210,8 @@ def untrained(monkeypatch):
         (["report", "nowhere"], "nowhere"),
         (["prepare"], "memjax prepare babi"),
         (["prepare", "squad", "--from=x"], "memjax prepare babi"),
+        (["prepare", "babi"], "tasks_1-20_v1-2.tar.gz of Weston et al."),
+        (["prepare", "babi", "--from="], "memjax prepare babi --from=ARCHIVE"),
         (["prepare", "babi", "--from=nowhere.tar.gz"], "nowhere.tar.gz"),
         (["prepare", "babi", "--from=.", "--extra=x"], "FOLDER_NAME=FILE"),
     ],
@@ -218,7 +226,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(arguments, words, here, capsys
     ("text", "words"),
     [
         ("this is no Python", "SyntaxError"),
-        ("x = 1", "get_config"),
+        ("x = 1", "has no function get_config"),
         ("import nothere", "nothere"),
     ],
 )
@@ -257,6 +265,17 @@ def test_a_run_that_was_never_trained_is_one_line(tmp_path, trained, capsys):
     folder.mkdir()
     shutil.copy(trained / "config.json", folder)
     assert "no checkpoint" in refused(capsys, "evaluate", folder)
+    assert [path.name for path in folder.iterdir()] == ["config.json"]
+
+
+def test_a_half_trained_yardstick_stands_in_no_table(tmp_path, trained):
+    other = tmp_path / "directly"
+    other.mkdir()
+    config = json.loads((trained / "config.json").read_text()) | {"system": "directly"}
+    (other / "config.json").write_text(json.dumps(config))
+    for step, found in ((3, []), (4, [other])):
+        (other / "evaluation.json").write_text(json.dumps({"step": step, "metrics": {}}))
+        assert cli._yardsticks(tmp_path / "run", runs.read_config(trained)) == found
 
 
 @pytest.mark.parametrize("name", ["config.json", "evaluation.json"])
@@ -339,10 +358,14 @@ def test_an_interruption_says_how_to_go_on(here, capsys, monkeypatch):
 
 
 def test_help_says_what_there_is(capsys):
-    for arguments in ([], ["--help"], ["help"]):
+    for arguments in ([], ["--help"], ["help"], ["train", "--help"], ["train", "-h"]):
         status, out, err = call(capsys, *arguments)
         assert status == 0 and not err
         assert all(command in out for command in ("train", "evaluate", "report", "prepare"))
+
+
+def test_the_version_is_told(capsys):
+    assert call(capsys, "--version") == (0, f"{memjax.__version__}\n", "")
 
 
 def test_without_a_config_the_demo_is_trained(here, monkeypatch, capsys):

@@ -268,6 +268,11 @@ def test_what_is_rehearsed_follows_from_the_weights(changes, rehearses, needs_sa
 def test_arguments_of_a_config_file():
     assert parse_arg("", "demo", seed=0) == ("demo", {"seed": 0})
     assert parse_arg("paper,seed=3,memory=x", "demo", seed=0, memory="y") == ("paper", {"seed": 3, "memory": "x"})
+    assert parse_arg("discrete=1", "demo", discrete=False) == ("demo", {"discrete": True})
+    with pytest.raises(MemjaxError, match="must be 0 or 1"):
+        parse_arg("discrete=2", "demo", discrete=False)
+    with pytest.raises(MemjaxError, match="two variants, 'demo' and 'small'"):
+        parse_arg("demo,small", "demo", seed=0)
     for arg, words in (("demo,sed=1", "did you mean 'seed'?"), ("demo,seed=one", "must be of type int")):
         with pytest.raises(MemjaxError) as caught:
             parse_arg(arg, "demo", seed=0)

@@ -26,7 +26,10 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"absl", "chex", "flax", "grain", "jax", "numpy", "optax", "orbax", "rich", "tensorboardX"},
     ),
     "reporting": ({"errors", "files"}, {"matplotlib", "numpy", "rich"}),
-    "cli": ({"config", "errors", "models", "reporting", "tasks", "training"}, {"absl", "ml_collections", "rich"}),
+    "cli": (
+        {"config", "errors", "memories", "models", "reporting", "tasks", "training"},
+        {"absl", "ml_collections", "rich"},
+    ),
     "the package itself": ({"errors", "functional", "memories", "ops"}, set()),
 }
 BUILDERS = {"absl", "tensorflow_datasets", "array_record"}

@@ -130,6 +130,8 @@ def _initial(experiment: Experiment, model: System, steps: int, phase: str) -> T
 
 
 def _load(experiment: Experiment, folder: Path, phase: str, model: System, steps: int) -> tuple[int, Params]:
+    # Asked first, for the manager would make the folder.
+    require((folder / phase).is_dir(), f"{folder / phase} holds no checkpoint; train the run first")
     like = jax.eval_shape(lambda: _initial(experiment, model, steps, phase))
     with checkpoint.open_checkpoints(folder / phase) as manager:
         return checkpoint.restore_params(manager, like)

@@ -60,6 +60,12 @@ def has_trained(folder: Path) -> bool:
     return (folder / "metrics.jsonl").exists() or any(folder.glob("*/[0-9]*"))
 
 
+def is_whole(folder: Path) -> bool:
+    """Whether a run was evaluated at its last step, and not before."""
+    path = folder / "evaluation.json"
+    return path.is_file() and read_object(path).get("step") == read_config(folder).training.steps
+
+
 class MetricsLog:
     """Appends one JSON line for each entry to `metrics.jsonl`, and scalars to TensorBoard files."""
 

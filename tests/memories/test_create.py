@@ -45,7 +45,7 @@ def raises(*words):
         ("nothing like it", {}, ["unknown memory", "known: ", "continual", "rehearsal"]),
         ("rehearsal", {"widht": 8}, ["unknown size", "'widht'", "did you mean 'width'?"]),
         ("rehearsal", {"num_slots": 8}, ["unknown size", "did you mean 'slots'?"]),
-        ("rehearsal", {"update_heads": 2}, ["unknown size of the rehearsal memory", "'update_heads'"]),
+        ("rehearsal", {"update_heads": 2}, ["update_heads is a size of memory=continual, not of memory=rehearsal"]),
         ("rehearsal", {"parent": None}, ["unknown size", "'parent'"]),
         ("rehearsal", {"width": ...}, ["the rehearsal memory needs width"]),
         ("continual", {"width": ..., "segment": ...}, ["the continual memory needs width, segment"]),
