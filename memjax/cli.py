@@ -101,8 +101,8 @@ def _train(arguments: list[str]) -> None:
     from memjax.training import experiment
 
     config, folder = read_settings(arguments)
-    console = Console()
-    console = Console()
+    console = _console()
+    console = _console()
     prepared = experiment.prepare(config)
     console.print(f"[bold]{experiment.label(config)}[/bold] on {experiment.task_name(config)}, in {folder}")
     for note in prepared.task.notes:
@@ -119,7 +119,7 @@ def _evaluate(arguments: list[str]) -> None:
     folders = _runs(arguments, flags.FlagValues())
     for folder in folders:
         experiment.evaluate(experiment.prepare(runs.read_config(folder)), folder)
-    print_table([load_run(folder) for folder in folders], Console())
+    print_table([load_run(folder) for folder in folders], _console())
 
 
 def _report(arguments: list[str]) -> None:
@@ -127,7 +127,7 @@ def _report(arguments: list[str]) -> None:
     flags.DEFINE_string("out", None, "where the page and the plots go", flag_values=values)
     folders = _runs(arguments, values)
     out = values.out or (folders[0] if len(folders) == 1 else Path("runs") / "report")
-    _write_report(folders, Path(out), Console())
+    _write_report(folders, Path(out), _console())
 
 
 def _prepare(arguments: list[str]) -> None:
@@ -236,6 +236,12 @@ def _check_overrides(settings: ConfigDict, arguments: list[str]) -> None:
             memories.check_size(settings.memory.get("name"), size)
         if name.startswith("config.") and name not in known:
             raise unknown("setting", name, known)
+
+
+def _console() -> Console:
+    """The terminal; what is no terminal has room for every table."""
+    console = Console()
+    return console if console.is_terminal else Console(width=max(console.width, 240))
 
 
 def _line(error: Exception) -> str:

@@ -117,6 +117,13 @@ def test_reports_stand_side_by_side(trained, tmp_path, capsys):
     assert "other" in page and "run" in page
 
 
+def test_without_a_terminal_no_name_is_folded(trained, tmp_path, capsys):
+    folder = tmp_path / "a-run-with-a-name-as-long-as-they-come-from-a-config-and-its-variant"
+    shutil.copytree(trained, folder)
+    status, out, err = call(capsys, "report", folder)
+    assert status == 0 and out.splitlines()[2].startswith(f"{folder.name} "), err
+
+
 def test_another_config_in_the_same_folder_is_refused(trained, capsys):
     before = files(trained)
     message = refused(capsys, "train", EVIDENCE, *flags(training__seed=5), f"--run={trained}")
