@@ -30,7 +30,7 @@ prepare   reads bAbI's archive (or a folder of its files) into a form that is qu
 
 TOO_LARGE = (
     "this does not fit into memory; lower config.training.batch_size, config.model.width, config.memory.slots "
-    "or the sizes in config.task"
+    "or the sizes in config.task and config.rehearsal"
 )
 
 
