@@ -21,6 +21,7 @@ import math
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -40,6 +41,7 @@ try:
 except ImportError:
     torch = None
 
+ROOT = Path(__file__).parents[1]
 FORWARD_LIMIT, GRADIENT_LIMIT, TOLERANCE = 1.45, 1.5, 1e-4
 # Peak memory over the size of the items, rounded up from XLA's own figures; only used to choose B.
 FORWARD_MEMORY, GRADIENT_MEMORY = 20, 150
@@ -409,8 +411,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--memory-gb", type=float, default=10, help="a job that may need more runs on fewer streams")
     parser.add_argument("--no-torch", action="store_true", help="leave PyTorch out")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", default="results/bench_write.json", help="where the JSON goes")
-    return parser.parse_args()
+    parser.add_argument("--out", type=Path, help="where the JSON goes; default: results/, but nowhere with --quick")
+    args = parser.parse_args()
+    args.out = args.out or (None if args.quick else ROOT / "results" / "bench_write.json")
+    return args
 
 
 def main() -> None:
@@ -454,8 +458,9 @@ def main() -> None:
         "notes": notes,
     }
     show(results)
-    timing.save(args.out, results)
-    print(f"wrote {args.out}")
+    if args.out:
+        timing.save(args.out, results)
+        print(f"wrote {args.out}")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
 
 Every run is a `memjax train` command, kept with its figures in results/TABLE.json, and can be stopped and taken up at
 any time. Several of these side by side, with different --only, share the work: --collect alone writes the file. What is
-in that file counts as finished: to make its figures anew, delete it.
+in that file counts as finished, unless its config is another than the command's today.
 """
 
 import argparse
@@ -20,6 +20,10 @@ from pathlib import Path
 
 import jax
 
+from memjax.cli import read_settings
+from memjax.config import to_mapping
+
+ROOT = Path(__file__).parents[1]
 ABLATIONS = {
     "rehearsal": "",
     "continual": "",
@@ -56,24 +60,51 @@ def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str
     }
 
 
+def config_of(command: str) -> dict:
+    """The whole config of a command, but for the place of its data."""
+    return without_place(to_mapping(read_settings(shlex.split(command))[0]))
+
+
+def without_place(config: dict) -> dict:
+    """A config that is the same on every machine."""
+    return config | {"task": {key: value for key, value in config["task"].items() if key != "data_dir"}}
+
+
+def is_finished(folder: Path, config: dict) -> bool:
+    """Whether a run of this config was trained to its end and tested there."""
+    files = folder / "evaluation.json", folder / "config.json"
+    if not all(file.exists() for file in files):
+        return False
+    evaluation, own = (json.loads(file.read_text()) for file in files)
+    return without_place(own) == config and evaluation["step"] == config["training"]["steps"]
+
+
+def is_known(entry: dict | None, config: dict) -> bool:
+    """Whether results/ has a run of this config; an entry without a config is older than this question."""
+    return entry is not None and entry.get("config", config) == config
+
+
 def collect(table: str, runs: Path, wanted: dict[tuple[str, int], str], out: Path) -> None:
     """Writes what is finished; figures of runs that are not in `wanted` any more are kept as they were."""
     known = json.loads(out.read_text())["runs"] if out.exists() else {}
     for (row, seed), command in wanted.items():
         folder = run_folder(runs, row, seed)
-        if not (folder / "evaluation.json").exists():
+        config = config_of(command)
+        if not is_finished(folder, config):
             continue
         evaluation = json.loads((folder / "evaluation.json").read_text())
         entries = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
         curve = [[e["step"], round(e["accuracy"], 4)] for e in entries if e["phase"] == "train" and "split" in e]
-        # Seconds start again with each phase and each resume: add up the stretches.
-        seconds = [e["seconds"] for e in entries if "seconds" in e]
-        total = sum(a for a, b in zip(seconds, [*seconds[1:], 0.0]) if b < a)
+        # Seconds start again with each phase; in a run that is taken up they go on.
+        seconds: dict[str, float] = {}
+        for entry in entries:
+            seconds[entry["phase"]] = max(seconds.get(entry["phase"], 0.0), entry.get("seconds", 0.0))
         known[run_name(row, seed)] = {
             "row": row,
             "seed": seed,
             "command": f"memjax train {command}",
-            "seconds": round(total, 1),
+            "config": config,
+            "seconds": round(sum(seconds.values()), 1),
             **{key: evaluation[key] for key in ("step", "parameters", "state_bytes", "metrics", "sampler")},
             "validation": curve,
         }
@@ -104,13 +135,17 @@ def main() -> None:
     parser.add_argument("--collect", action="store_true", help="train nothing")
     args = parser.parse_args()
     runs = args.runs or Path("runs") / args.table
-    out = Path("results") / f"{args.table}.json"
+    out = ROOT / "results" / f"{args.table}.json"
     wanted = commands(args.table, args.seeds or (3 if args.table == "evidence_small" else 1), args.data_dir)
     done = json.loads(out.read_text())["runs"] if out.exists() else {}
     only = [row for row in args.only.split(",") if row]
+    rows = list(dict.fromkeys(row for row, _ in wanted))
+    if foreign := [row for row in only if row not in rows]:
+        parser.error(f"--only: no row {', '.join(foreign)} in {args.table}; there are: {', '.join(rows)}")
     for (row, seed), command in wanted.items():
         folder = run_folder(runs, row, seed)
-        finished = (folder / "evaluation.json").exists() or run_name(row, seed) in done
+        config = config_of(command)
+        finished = is_finished(folder, config) or is_known(done.get(run_name(row, seed)), config)
         if args.collect or (only and row not in only) or finished:
             continue
         print(f"{row}, seed {seed}: memjax train {command}", flush=True)

@@ -32,7 +32,7 @@ SIZES = {
 
 def get_config(arg: str = "demo") -> ConfigDict:
     """The variant named before the first comma; then system=, memory=, discrete=, seed=."""
-    variant, values = parse_arg(arg, "demo", system="memory", memory="rehearsal", discrete=0, seed=0)
+    variant, values = parse_arg(arg, "demo", system="memory", memory="rehearsal", discrete=False, seed=0)
     if variant not in SIZES:
         raise unknown("variant of configs/evidence.py", variant, SIZES)
     on_cpu = variant in ("demo", "small")

@@ -10,6 +10,8 @@ from ml_collections import ConfigDict, config_flags
 from rich.console import Console
 
 import memjax
+from memjax import memories
+from memjax.config import Config, from_mapping
 from memjax.errors import MemjaxError, require, unknown
 
 USAGE = """\
@@ -26,6 +28,11 @@ prepare   reads bAbI's archive (or a folder of its files) into a form that is qu
           that the archive lacks, such as --extra=en-10k=qa3_three-supporting-facts_train.txt.
 """
 
+TOO_LARGE = (
+    "this does not fit into memory; lower config.training.batch_size, config.model.width, config.memory.slots "
+    "or the sizes in config.task and config.rehearsal"
+)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit status: 0, or 2 after one line about what the user can mend."""
@@ -36,8 +43,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         "report": _report,
         "train": _train,
     }
-    if not arguments or arguments[0] in ("help", "-h", "--help"):
+    if not arguments or arguments[0] == "help" or {"-h", "--help"} & set(arguments):
         print(USAGE)
+        return 0
+    if arguments[0] == "--version":
+        print(memjax.__version__)
         return 0
     logging.set_verbosity(logging.ERROR)
     if not flags.FLAGS.is_parsed():
@@ -49,20 +59,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemjaxError as error:
         print(f"memjax: {error}", file=sys.stderr)
         return 2
+    except (MemoryError, OverflowError, RuntimeError) as error:
+        # Of JAX's errors of one class, this word tells the one that sizes cause.
+        if isinstance(error, RuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        print(f"memjax: {TOO_LARGE}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("memjax: interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
         return 130
     return 0
 
 
-def _train(arguments: list[str]) -> None:
-    from memjax.config import from_mapping
-    from memjax.training import experiment
-
+def read_settings(arguments: list[str]) -> tuple[Config, Path]:
+    """What the arguments of `memjax train` describe: the config, and the run folder."""
     values = flags.FlagValues()
     flags.DEFINE_string("run", None, "where the run is kept", flag_values=values)
     flags.DEFINE_string("data_dir", None, "where prepared data lies", flag_values=values)
-    source = next((a.split("=", 1)[1] for a in arguments if a.startswith("--config=")), "configs/evidence.py:demo")
+    sources = [a.split("=", 1)[1] for a in arguments if a.startswith("--config=")]
+    require(len(sources) < 2, f"two configs, {' and '.join(sources[:2])}; give one --config=FILE.py:VARIANT")
+    source = sources[0] if sources else "configs/evidence.py:demo"
     arguments = [a for a in arguments if not a.startswith("--config=")]
     require("--config" not in arguments, "write --config=FILE.py:VARIANT, with an equals sign")
     settings = _load_config(source)
@@ -76,11 +92,17 @@ def _train(arguments: list[str]) -> None:
             "data_dir" in settings.task, f"--data_dir is not for the {settings.task.name} task, which needs no data"
         )
         settings.task.data_dir = values.data_dir
-    config = from_mapping(settings.to_dict())
-
-    console = Console()
     name = Path(source.partition(":")[0]).stem + "-" + (source.partition(":")[2] or "default")
     folder = Path(values.run or Path("runs") / name.replace(",", "-").replace("=", "-"))
+    return from_mapping(settings.to_dict()), folder
+
+
+def _train(arguments: list[str]) -> None:
+    from memjax.training import experiment
+
+    config, folder = read_settings(arguments)
+    console = _console()
+    console = _console()
     prepared = experiment.prepare(config)
     console.print(f"[bold]{experiment.label(config)}[/bold] on {experiment.task_name(config)}, in {folder}")
     for note in prepared.task.notes:
@@ -97,7 +119,7 @@ def _evaluate(arguments: list[str]) -> None:
     folders = _runs(arguments, flags.FlagValues())
     for folder in folders:
         experiment.evaluate(experiment.prepare(runs.read_config(folder)), folder)
-    print_table([load_run(folder) for folder in folders], Console())
+    print_table([load_run(folder) for folder in folders], _console())
 
 
 def _report(arguments: list[str]) -> None:
@@ -105,7 +127,7 @@ def _report(arguments: list[str]) -> None:
     flags.DEFINE_string("out", None, "where the page and the plots go", flag_values=values)
     folders = _runs(arguments, values)
     out = values.out or (folders[0] if len(folders) == 1 else Path("runs") / "report")
-    _write_report(folders, Path(out), Console())
+    _write_report(folders, Path(out), _console())
 
 
 def _prepare(arguments: list[str]) -> None:
@@ -117,12 +139,13 @@ def _prepare(arguments: list[str]) -> None:
     require(rest == ["babi"], "say what to prepare: memjax prepare babi --from=ARCHIVE --data_dir=FOLDER")
     from memjax.tasks.builders import babi
 
+    source = getattr(values, "from")
+    require(source, f"name {babi.ARCHIVE}, or a folder of its files: memjax prepare babi --from=ARCHIVE")
     extra = {}
     for pair in values.extra:
         name, equals, file = pair.partition("=")
         require(equals, f"--extra={pair} must be FOLDER_NAME=FILE")
         extra[name] = file
-    source = getattr(values, "from")
     for folder, split, stories, questions in babi.prepare(source, values.data_dir, extra=extra):
         print(f"{folder:<14} {split:<6} {len(questions):>3} tasks {sum(stories.values()):>7,} stories", end="")
         print(f" {sum(questions.values()):>8,} questions")
@@ -140,17 +163,17 @@ def _write_report(folders: list[Path], out: Path, console: Console) -> None:
     console.print(f"report: {page}", soft_wrap=True)
 
 
-def _yardsticks(folder: Path, config) -> list[Path]:
-    """Runs beside this one that read the same task's stream directly: they stand in its table."""
+def _yardsticks(folder: Path, config: Config) -> list[Path]:
+    """Whole runs beside this one that read the same task's stream directly: they stand in its table."""
     from memjax.training import runs
 
     found = []
     for path in sorted(folder.resolve().parent.glob("*/evaluation.json")):
         try:
-            other = runs.read_config(path.parent)
+            other, whole = runs.read_config(path.parent), runs.is_whole(path.parent)
         except MemjaxError:
             continue
-        if other.system != "memory" and other.task == config.task and path.parent != folder.resolve():
+        if whole and other.system != "memory" and other.task == config.task and path.parent != folder.resolve():
             found.append(path.parent)
     return found
 
@@ -180,7 +203,9 @@ def _load_config(source: str) -> ConfigDict:
     hint = "give --config=FILE.py:VARIANT, such as configs/evidence.py:demo"
     require(located is not None and located.suffix == ".py", f"no config file {file}; {hint}")
     try:
-        get_config = runpy.run_path(str(located))["get_config"]
+        get_config = runpy.run_path(str(located)).get("get_config")
+        if not callable(get_config):
+            raise MemjaxError(f"config file {file} has no function get_config; see configs/evidence.py")
         settings = get_config(arg) if arg else get_config()
     except MemjaxError:
         raise
@@ -191,19 +216,32 @@ def _load_config(source: str) -> ConfigDict:
 
 
 def _check_overrides(settings: ConfigDict, arguments: list[str]) -> None:
-    known = []
+    known, groups = [], []
 
     def walk(group: ConfigDict, path: str) -> None:
         for key, value in group.items():
             known.append(f"{path}.{key}")
             if isinstance(value, ConfigDict):
-                walk(value, known[-1])
+                groups.append(known.pop())
+                walk(value, groups[-1])
 
     walk(settings, "config")
     for argument in arguments:
         name = argument.lstrip("-").partition("=")[0]
+        group, _, size = name.rpartition(".")
+        if name in groups:
+            keys = [key.removeprefix(f"{name}.") for key in known if key.startswith(f"{name}.")]
+            raise MemjaxError(f"{name} is a group of settings; write --{name}.KEY=VALUE with one of {', '.join(keys)}")
+        if group == "config.memory" and name not in known:
+            memories.check_size(settings.memory.get("name"), size)
         if name.startswith("config.") and name not in known:
             raise unknown("setting", name, known)
+
+
+def _console() -> Console:
+    """The terminal; what is no terminal has room for every table."""
+    console = Console()
+    return console if console.is_terminal else Console(width=max(console.width, 240))
 
 
 def _line(error: Exception) -> str:

@@ -11,6 +11,10 @@ from memjax import tasks
 from memjax.errors import MemjaxError, require, unknown
 from memjax.tasks import BabiSpec, EvidenceSpec
 
+LARGEST_INT = 2**31 - 1
+LARGEST_FLOAT = 3e38  # of float32, in which everything is computed
+LARGEST_WIDTH = 2**20  # far more than fits; the square of a larger one ends the process in XLA
+
 
 @dataclass(frozen=True)
 class MemoryConfig:
@@ -111,6 +115,8 @@ def from_mapping(mapping: Any) -> Config:
     sizes = {key: value for key, value in memory.items() if key not in ("name", "slots")}
     for key, source in (("width", "model.width"), ("dtype", "model.dtype"), ("segment", "task")):
         require(key not in sizes, f"config.memory.{key} is not a setting of its own: it follows config.{source}")
+    for key, size in sizes.items():
+        _check_range(size, f"config.memory.{key}")
     memory = {key: memory[key] for key in memory if key not in sizes} | {"sizes": sizes}
     mapping |= {"memory": memory, "task": _typed(tasks.specs[name], task, "config.task")}
     config = _typed(Config, mapping, "config")
@@ -132,20 +138,22 @@ def parse_arg(arg: str, default: str, **defaults: Any) -> tuple[str, dict[str, A
     >>> parse_arg("rehearsal,task=1", "rehearsal", task=0)
     ('rehearsal', {'task': 1})
     """
-    variant, values = default, dict(defaults)
+    variant, values = None, dict(defaults)
     for part in filter(None, (arg or "").split(",")):
         key, equals, value = part.partition("=")
         if not equals:
+            require(variant is None, f"two variants, {variant!r} and {key!r}; give one, then KEY=VALUE")
             variant = key
         elif key not in values:
             raise unknown("config argument", key, values)
         else:
             kind = type(values[key])
+            require(kind is not bool or value in ("0", "1"), f"config argument {key}={value!r} must be 0 or 1")
             try:
-                values[key] = kind(value)
+                values[key] = value == "1" if kind is bool else kind(value)
             except ValueError:
                 raise MemjaxError(f"config argument {key}={value!r} must be of type {kind.__name__}") from None
-    return variant, values
+    return variant or default, values
 
 
 def _section(mapping: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -172,12 +180,20 @@ def _value(hint: Any, value: Any, path: str) -> Any:
     if dataclasses.is_dataclass(hint):
         return _typed(typing.cast(type, hint), value, path)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        _check_range(value, path, LARGEST_FLOAT)
         value = float(value)
     if hint in (int, float, str, bool):
         wrong = not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool)
         require(not wrong, f"{path} must be of type {hint.__name__}, not {value!r}")
         require(hint is not float or math.isfinite(value), f"{path} must be finite, not {value!r}")
+        _check_range(value, path)
     return value
+
+
+def _check_range(value: Any, path: str, limit: float | None = None) -> None:
+    if isinstance(value, (int, float)):
+        limit = limit or (LARGEST_INT if isinstance(value, int) else LARGEST_FLOAT)
+        require(abs(value) <= limit, f"{path} must be between {-limit} and {limit}, not {value}")
 
 
 def _check(config: Config) -> None:
@@ -200,15 +216,19 @@ def _check(config: Config) -> None:
     )  # fmt: skip
     at_least(training, "training", 0, "sampler_steps", "seed")
     require(optimizer.clip_norm > 0, f"config.optimizer.clip_norm must be above 0, not {optimizer.clip_norm}")
+    require(model.width <= LARGEST_WIDTH, f"config.model.width must be at most {LARGEST_WIDTH}, not {model.width}")
     require(model.width % 2 == 0, f"config.model.width must be even (two directions of a GRU), not {model.width}")
     require(
         training.batch_size % training.microbatches == 0,
         f"config.training.batch_size {training.batch_size} must be a multiple of microbatches {training.microbatches}",
     )
-    require(training.seed < 2**32, f"config.training.seed must be below 2**32, not {training.seed}")
     require(
         config.system != "memory" or model.width % rehearsal.heads == 0,
         f"config.model.width {model.width} must be a multiple of config.rehearsal.heads {rehearsal.heads}",
+    )
+    require(
+        config.system != "memory" or config.rehearses or rehearsal.answer > 0,
+        "no loss is left to train with; give config.rehearsal.answer, recollection or familiarity a weight above 0",
     )
     if config.rehearses:
         require(

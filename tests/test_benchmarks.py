@@ -11,6 +11,60 @@ ROOT = Path(__file__).parents[1]
 SPREAD = {"median", "q1", "q3", "min", "max"}
 
 
+@pytest.fixture(scope="module")
+def reproduce():
+    spec = importlib.util.spec_from_file_location("reproduce", ROOT / "benchmarks" / "reproduce.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_run_is_finished_at_its_last_step_with_the_config_of_today(reproduce, tmp_path):
+    command = "--config=configs/evidence.py:demo,seed=1 --config.rehearsal.fragments=0"
+    config = reproduce.config_of(command)
+    assert config["rehearsal"]["fragments"] == 0 and config["training"]["seed"] == 1
+    assert not reproduce.is_finished(tmp_path, config)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    last = config["training"]["steps"]
+    for step, finished in ((last - 1, False), (last, True)):
+        (tmp_path / "evaluation.json").write_text(json.dumps({"step": step}))
+        assert reproduce.is_finished(tmp_path, config) == finished
+    other = reproduce.config_of(command.replace("fragments=0", "fragments=2"))
+    assert not reproduce.is_finished(tmp_path, other)
+    assert reproduce.is_known({"config": config}, config) and reproduce.is_known({}, config)
+    assert not reproduce.is_known({"config": other}, config) and not reproduce.is_known(None, config)
+
+
+def test_what_is_collected_holds_config_and_seconds(reproduce, tmp_path):
+    command = "--config=configs/evidence.py:demo"
+    config = reproduce.config_of(command)
+    folder = reproduce.run_folder(tmp_path, "rehearsal", 0)
+    folder.mkdir()
+    evaluation = dict.fromkeys(("parameters", "state_bytes", "metrics", "sampler")) | {"step": 700}
+    lines = [{"phase": phase, "step": step, "seconds": step * 1.0} for phase in ("sampler", "train") for step in (1, 2)]
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "evaluation.json").write_text(json.dumps(evaluation))
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    reproduce.collect("evidence_demo", tmp_path, {("rehearsal", 0): command}, tmp_path / "out.json")
+    (entry,) = json.loads((tmp_path / "out.json").read_text())["runs"].values()
+    assert entry["config"] == config and entry["seconds"] == 4.0
+
+
+def test_a_row_that_is_none_is_refused(reproduce, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["reproduce.py", "evidence_small", "--only=rehersal"])
+    with pytest.raises(SystemExit) as caught:
+        reproduce.main()
+    assert caught.value.code == 2 and "no row rehersal" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("arguments", "written"), [([], True), (["--quick"], False)])
+def test_a_quick_benchmark_overwrites_no_result(arguments, written, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    bench_write = importlib.import_module("bench_write")
+    monkeypatch.setattr(sys, "argv", ["bench_write.py", *arguments])
+    assert bench_write.parse().out == (ROOT / "results" / "bench_write.json" if written else None)
+
+
 @pytest.mark.slow
 def test_bench_write_runs_and_writes_what_it_found(tmp_path):
     out = tmp_path / "results" / "bench_write.json"

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from training.tiny import CONFIGS, TINY, flags, quick_compiles
 
+import memjax
 from memjax import cli
-from memjax.training import experiment
+from memjax.training import experiment, runs
 
 EVIDENCE = f"--config={CONFIGS / 'evidence.py'}:demo"
 BABI = f"--config={CONFIGS / 'babi.py'}"
@@ -116,6 +117,13 @@ def test_reports_stand_side_by_side(trained, tmp_path, capsys):
     assert "other" in page and "run" in page
 
 
+def test_without_a_terminal_no_name_is_folded(trained, tmp_path, capsys):
+    folder = tmp_path / "a-run-with-a-name-as-long-as-they-come-from-a-config-and-its-variant"
+    shutil.copytree(trained, folder)
+    status, out, err = call(capsys, "report", folder)
+    assert status == 0 and out.splitlines()[2].startswith(f"{folder.name} "), err
+
+
 def test_another_config_in_the_same_folder_is_refused(trained, capsys):
     before = files(trained)
     message = refused(capsys, "train", EVIDENCE, *flags(training__seed=5), f"--run={trained}")
@@ -175,6 +183,11 @@ def untrained(monkeypatch):
         (["train", "--runs=x"], "runs"),
         (["train", "extra"], "extra"),
         (["train", EVIDENCE, "--data_dir=data"], "needs no data"),
+        (["train", EVIDENCE, f"{EVIDENCE},seed=1"], "two configs"),
+        (["train", f"{EVIDENCE},discrete=2"], "must be 0 or 1"),
+        (["train", EVIDENCE, "--config.memory=rehearsal"], "--config.memory.KEY=VALUE with one of"),
+        (["train", EVIDENCE, "--config.memory.update_heads=1"], "a size of memory=continual"),
+        (["train", EVIDENCE, "--config.memory.heads=0"], "config.memory: heads"),
         (["train", "--config=nowhere.py"], "no config file nowhere.py"),
         (["train", f"{EVIDENCE}o"], "did you mean 'demo'?"),
         (["train", f"{EVIDENCE},sed=1"], "did you mean 'seed'?"),
@@ -192,7 +205,7 @@ def untrained(monkeypatch):
         (["train", EVIDENCE, "--config.memory.heads=3"], "heads 3"),
         (["train", EVIDENCE, "--config.memory.encoder=gro"], "did you mean 'gru'?"),
         (["train", EVIDENCE, "--config.model.width=63"], "width"),
-        (["train", EVIDENCE, "--config.task.facts=7"], "task.facts 7"),
+        (["train", EVIDENCE, "--config.task.facts=7"], "config.task.facts 7"),
         (["train", EVIDENCE, "--config.task.length=3"], "task.length 3"),
         (["train", EVIDENCE, "--config.task.seed=-1"], "task.seed"),
         (["train", EVIDENCE, "--config.training.batch_size=12"], "8 devices"),
@@ -204,6 +217,8 @@ def untrained(monkeypatch):
         (["report", "nowhere"], "nowhere"),
         (["prepare"], "memjax prepare babi"),
         (["prepare", "squad", "--from=x"], "memjax prepare babi"),
+        (["prepare", "babi"], "tasks_1-20_v1-2.tar.gz of Weston et al."),
+        (["prepare", "babi", "--from="], "memjax prepare babi --from=ARCHIVE"),
         (["prepare", "babi", "--from=nowhere.tar.gz"], "nowhere.tar.gz"),
         (["prepare", "babi", "--from=.", "--extra=x"], "FOLDER_NAME=FILE"),
     ],
@@ -218,7 +233,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(arguments, words, here, capsys
     ("text", "words"),
     [
         ("this is no Python", "SyntaxError"),
-        ("x = 1", "get_config"),
+        ("x = 1", "has no function get_config"),
         ("import nothere", "nothere"),
     ],
 )
@@ -257,6 +272,17 @@ def test_a_run_that_was_never_trained_is_one_line(tmp_path, trained, capsys):
     folder.mkdir()
     shutil.copy(trained / "config.json", folder)
     assert "no checkpoint" in refused(capsys, "evaluate", folder)
+    assert [path.name for path in folder.iterdir()] == ["config.json"]
+
+
+def test_a_half_trained_yardstick_stands_in_no_table(tmp_path, trained):
+    other = tmp_path / "directly"
+    other.mkdir()
+    config = json.loads((trained / "config.json").read_text()) | {"system": "directly"}
+    (other / "config.json").write_text(json.dumps(config))
+    for step, found in ((3, []), (4, [other])):
+        (other / "evaluation.json").write_text(json.dumps({"step": step, "metrics": {}}))
+        assert cli._yardsticks(tmp_path / "run", runs.read_config(trained)) == found
 
 
 @pytest.mark.parametrize("name", ["config.json", "evaluation.json"])
@@ -267,6 +293,28 @@ def test_a_damaged_run_is_one_line(name, tmp_path, trained, capsys):
     assert f"{name} is damaged" in refused(capsys, "report", folder)
     if name == "config.json":
         assert f"{name} is damaged" in refused(capsys, "evaluate", folder)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"[]", "list, not an object"), (b'{"x": "\xff"}', "is damaged"), (b"{}", "config.task is missing")],
+    ids=str,
+)
+def test_a_config_of_a_run_that_is_none_names_the_file(content, words, tmp_path, capsys):
+    (tmp_path / "config.json").write_bytes(content)
+    message = refused(capsys, "evaluate", tmp_path)
+    assert words in message and str(tmp_path / "config.json") in message and "delete the run" in message
+
+
+@pytest.mark.parametrize("line", [b"[1]", b"\xff\xfe", b"hello", b'{"phase": "train"}'], ids=str)
+def test_a_damaged_log_is_one_line_for_training_too_and_stays_as_it_is(line, tmp_path, trained, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(trained, folder)
+    damaged = line + b"\n" + (folder / "metrics.jsonl").read_bytes()
+    (folder / "metrics.jsonl").write_bytes(damaged)
+    for arguments in (["train", EVIDENCE, *flags(), f"--run={folder}"], ["report", folder]):
+        assert "metrics.jsonl is damaged: line 1 " in refused(capsys, *arguments)
+    assert (folder / "metrics.jsonl").read_bytes() == damaged
 
 
 def test_what_is_not_finite_is_one_line_that_names_step_and_part(tmp_path, capsys):
@@ -290,6 +338,23 @@ def test_sizes_that_cannot_be_trained_leave_nothing(changes, here, capsys):
     assert not list(here.iterdir())
 
 
+@pytest.mark.parametrize("changes", [{"task__length": 10**9}, {"model__width": 2**20}], ids=str)
+def test_what_does_not_fit_into_memory_is_one_line_and_leaves_nothing(changes, here, capsys):
+    message = refused(capsys, "train", EVIDENCE + ",system=directly", *flags(**changes), "--run=run")
+    assert "does not fit into memory; lower config." in message
+    assert not list(here.iterdir())
+
+
+def test_another_failure_of_jax_is_not_taken_for_a_lack_of_memory(here, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("INTERNAL: something else")
+
+    monkeypatch.setattr(experiment, "_train", fail)
+    with pytest.raises(RuntimeError, match="something else"):
+        cli.main(["train", EVIDENCE, *flags(), "--run=run"])
+    assert not list(here.iterdir())
+
+
 def test_an_interruption_says_how_to_go_on(here, capsys, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
@@ -300,10 +365,14 @@ def test_an_interruption_says_how_to_go_on(here, capsys, monkeypatch):
 
 
 def test_help_says_what_there_is(capsys):
-    for arguments in ([], ["--help"], ["help"]):
+    for arguments in ([], ["--help"], ["help"], ["train", "--help"], ["train", "-h"]):
         status, out, err = call(capsys, *arguments)
         assert status == 0 and not err
         assert all(command in out for command in ("train", "evaluate", "report", "prepare"))
+
+
+def test_the_version_is_told(capsys):
+    assert call(capsys, "--version") == (0, f"{memjax.__version__}\n", "")
 
 
 def test_without_a_config_the_demo_is_trained(here, monkeypatch, capsys):

@@ -175,6 +175,16 @@ def test_a_missing_system_is_one_line():
         ("training.checkpoint_every", 0),
         ("training.validate_every", 0),
         ("training.seed", -1),
+        ("training.steps", 2**31),
+        ("training.steps", -(10**30)),
+        ("task.train", 10**20),
+        ("memory.slots", 10**12),
+        ("memory.layers", 10**12),
+        ("model.width", 2**20 + 2),
+        ("rehearsal.negatives", 10**11),
+        ("optimizer.warmup_steps", 10**19),
+        ("optimizer.learning_rate", 1e300),
+        ("optimizer.clip_norm", 10**400),
     ],
 )
 def test_an_impossible_size_is_one_line_that_names_it(path, value):
@@ -207,6 +217,14 @@ def test_a_size_of_the_memory_that_comes_from_elsewhere_is_one_line(size):
     with pytest.raises(MemjaxError):
         config = tiny(**{f"memory__{size}": 8})
         build(config, tasks.create(config.task).shape)
+
+
+def test_a_config_without_any_loss_is_one_line():
+    weights = {"rehearsal__recollection": 0, "rehearsal__familiarity": 0, "rehearsal__answer": 0}
+    for changes in (weights, {"rehearsal__answer": 0, "rehearsal__fragments": 0}):
+        with pytest.raises(MemjaxError, match="no loss is left to train with"):
+            tiny(**changes)
+    tiny(rehearsal__answer=0)
 
 
 def test_heads_that_do_not_divide_the_width_are_one_line_without_rehearsal_too():
@@ -250,6 +268,11 @@ def test_what_is_rehearsed_follows_from_the_weights(changes, rehearses, needs_sa
 def test_arguments_of_a_config_file():
     assert parse_arg("", "demo", seed=0) == ("demo", {"seed": 0})
     assert parse_arg("paper,seed=3,memory=x", "demo", seed=0, memory="y") == ("paper", {"seed": 3, "memory": "x"})
+    assert parse_arg("discrete=1", "demo", discrete=False) == ("demo", {"discrete": True})
+    with pytest.raises(MemjaxError, match="must be 0 or 1"):
+        parse_arg("discrete=2", "demo", discrete=False)
+    with pytest.raises(MemjaxError, match="two variants, 'demo' and 'small'"):
+        parse_arg("demo,small", "demo", seed=0)
     for arg, words in (("demo,sed=1", "did you mean 'seed'?"), ("demo,seed=one", "must be of type int")):
         with pytest.raises(MemjaxError) as caught:
             parse_arg(arg, "demo", seed=0)

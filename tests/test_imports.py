@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "memjax"
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "typing": (set(), {"jax", "jaxtyping"}),
     "errors": (set(), set()),
+    "files": ({"errors"}, set()),
     "ops": ({"typing"}, {"jax", "numpy"}),
     "memories": ({"errors", "ops", "typing"}, {"flax", "jax", "numpy"}),
     "functional": ({"memories", "typing"}, {"jax"}),
@@ -21,11 +22,14 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "config": ({"errors", "tasks"}, {"ml_collections"}),
     "models": ({"config", "errors", "functional", "memories", "ops", "tasks", "typing"}, {"flax", "jax", "numpy"}),
     "training": (
-        {"config", "errors", "functional", "memories", "models", "ops", "tasks", "typing"},
+        {"config", "errors", "files", "functional", "memories", "models", "ops", "tasks", "typing"},
         {"absl", "chex", "flax", "grain", "jax", "numpy", "optax", "orbax", "rich", "tensorboardX"},
     ),
-    "reporting": ({"errors"}, {"matplotlib", "numpy", "rich"}),
-    "cli": ({"config", "errors", "models", "reporting", "tasks", "training"}, {"absl", "ml_collections", "rich"}),
+    "reporting": ({"errors", "files"}, {"matplotlib", "numpy", "rich"}),
+    "cli": (
+        {"config", "errors", "memories", "models", "reporting", "tasks", "training"},
+        {"absl", "ml_collections", "rich"},
+    ),
     "the package itself": ({"errors", "functional", "memories", "ops"}, set()),
 }
 BUILDERS = {"absl", "tensorflow_datasets", "array_record"}

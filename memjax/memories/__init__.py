@@ -13,7 +13,7 @@ registry: dict[str, type[Memory]] = {
     "rehearsal": RehearsalMemory,
 }
 
-__all__ = ["ContinualMemory", "Memory", "RehearsalMemory", "Slots", "create", "memorize", "registry"]
+__all__ = ["ContinualMemory", "Memory", "RehearsalMemory", "Slots", "check_size", "create", "memorize", "registry"]
 
 
 def create(name: str, *, slots: int, **sizes) -> Memory:
@@ -31,8 +31,9 @@ def create(name: str, *, slots: int, **sizes) -> Memory:
     if name not in registry:
         raise unknown("memory", name, registry)
     cls = registry[name]
-    fields = {f.name: f for f in dataclasses.fields(cls) if f.name not in ("parent", "name", "num_slots")}
+    fields = _fields(cls)
     for size in sizes:
+        check_size(name, size)
         if size not in fields:
             raise unknown(f"size of the {name} memory", size, [*fields, "slots"])
     missing = [n for n, f in fields.items() if f.default is dataclasses.MISSING and n not in sizes]
@@ -50,3 +51,14 @@ def create(name: str, *, slots: int, **sizes) -> Memory:
     memory = cls(num_slots=slots, **sizes)
     memory.validate()
     return memory
+
+
+def check_size(name: str, size: str) -> None:
+    """Raises `MemjaxError` for a size that only other memories have; see `create`."""
+    others = sorted(other for other, cls in registry.items() if size in _fields(cls))
+    known = name in registry and size in _fields(registry[name])
+    require(known or not others, f"{size} is a size of memory={', '.join(others)}, not of memory={name}; leave it out")
+
+
+def _fields(cls: type[Memory]) -> dict[str, dataclasses.Field]:
+    return {f.name: f for f in dataclasses.fields(cls) if f.name not in ("parent", "name", "num_slots")}

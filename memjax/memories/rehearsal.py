@@ -1,7 +1,5 @@
 """Rehearsal Memory (Zhang et al. 2021): slots written by item-to-slot attention and one GRU shared by all slots."""
 
-import math
-
 import flax.linen as nn
 import jax.numpy as jnp
 
@@ -55,8 +53,8 @@ class RehearsalMemory(Memory):
         if self.encoder not in ("transformer", "gru"):
             raise unknown("encoder", self.encoder, ("transformer", "gru"))
         for name in ("retention", "write_gain"):
-            positive = 0 < getattr(self, name) < math.inf
-            require(positive, f"{name} must be above 0 and finite, not {getattr(self, name)}")
+            sound = 0 < getattr(self, name) <= 1e6
+            require(sound, f"{name} must be above 0 and at most 1e6, not {getattr(self, name)}")
         require(self.encoder != "gru" or self.width % 2 == 0, f"width {self.width} must be even for the gru encoder")
         if self.normalize not in ("slots", "items"):
             raise unknown("normalize", self.normalize, ("slots", "items"))

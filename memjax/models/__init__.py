@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from memjax import memories
 from memjax.config import Config
-from memjax.errors import require
+from memjax.errors import MemjaxError, require
 from memjax.models.asked import AskedMemory
 from memjax.models.direct import DirectlyReason, HistorySampler, MultiHopReason
 from memjax.tasks.contract import TaskShape
@@ -38,7 +38,10 @@ def build(config: Config, shape: TaskShape) -> System:
         shared = {key: value for key, value in shared.items() if key in fields}
         missing = sorted(fields - shared.keys() - config.memory.sizes.keys())
         require(not missing, f"config.memory lacks {', '.join(missing)}")  # no default outside configs
-    memory = memories.create(name, slots=config.memory.slots, **config.memory.sizes, **shared)
+    try:
+        memory = memories.create(name, slots=config.memory.slots, **config.memory.sizes, **shared)
+    except MemjaxError as error:
+        raise MemjaxError(f"config.memory: {error}") from None
     rehearser = (config.rehearsal.layers, config.rehearsal.heads)
     return AskedMemory(shape, memory, model.width, model.hops, model.head_layers, *rehearser, dtype)
 

@@ -47,7 +47,9 @@ def save(made: Mapping[str, Figure], folder: str | Path) -> dict[str, Path]:
             finally:
                 temporary.unlink(missing_ok=True)
     except OSError as error:
-        raise MemjaxError(f"cannot write the plots to {folder}: {error.strerror}") from None
+        raise MemjaxError(
+            f"cannot write the plots to {folder}: {error.strerror}; make room, or give another folder"
+        ) from None
     return paths
 
 

@@ -1,6 +1,5 @@
 """A run folder, read: its config, its curves, its evaluation."""
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from memjax.errors import MemjaxError, require
+from memjax.errors import require
+from memjax.files import read_entries, read_object
 
 
 class Curve(NamedTuple):
@@ -54,11 +54,11 @@ def load_run(path: str | Path) -> Run:
     path = Path(path)
     require(path.is_dir(), f"{path} is no run folder: there is no such folder")
     require((path / "config.json").is_file(), f"{path} is no run folder: it has no config.json")
-    config = _read_object(path / "config.json")
+    config = read_object(path / "config.json")
     curves, validation = _read_metrics(path / "metrics.jsonl")
     evaluation = None
     if (path / "evaluation.json").is_file():
-        evaluation = _read_object(path / "evaluation.json")
+        evaluation = read_object(path / "evaluation.json")
         _check_evaluation(evaluation, path / "evaluation.json")
     return Run(path.resolve().name or str(path), path, config, curves, validation, evaluation)
 
@@ -96,22 +96,6 @@ def tag_values(metrics: Any, tag: str) -> dict[str, tuple[float, float]]:
     return {name: (number(pick(v, "accuracy")), number(pick(v, "examples"))) for name, v in values.items()}
 
 
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise MemjaxError(f"cannot read {path}: {error.strerror}") from None
-
-
-def _read_object(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(_read_text(path))
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise MemjaxError(f"{path} is damaged: {str(error).splitlines()[0]}") from None
-    require(isinstance(value, dict), f"{path} is damaged: it holds {type(value).__name__}, not an object")
-    return value
-
-
 def _check_evaluation(evaluation: dict[str, Any], path: Path) -> None:
     require(isinstance(evaluation.get("metrics"), dict), f"{path} is damaged: it has no metrics")
     changes = evaluation.get("slot_changes")
@@ -129,35 +113,12 @@ def _check_evaluation(evaluation: dict[str, Any], path: Path) -> None:
 
 def _read_metrics(path: Path) -> tuple[Curves, Curves]:
     """(training, validation) curves; both {} without the file. Of two lines for one step the later one counts."""
-    if not path.is_file():
-        return {}, {}
-    lines = _read_text(path).splitlines()
     records: dict[tuple[bool, str], dict[int, dict[str, Any]]] = {}
-    for i, line in enumerate(lines):
-        record = _parse_line(line)
-        if record is None:
-            require(
-                i == len(lines) - 1 or line.lstrip()[:1] in ("", "{"), f"{path} is damaged: line {i + 1} is no JSON"
-            )
-            continue
-        step = number(record.get("step"))
-        sound = isinstance(record.get("phase"), str) and math.isfinite(step)
-        require(sound, f"{path} is damaged: line {i + 1} has no phase or no step")
+    for record in read_entries(path):
         held_out = record.get("split") not in (None, "train")
-        records.setdefault((held_out, str(record["phase"])), {})[int(step)] = record
+        records.setdefault((held_out, record["phase"]), {})[int(record["step"])] = record
     train, valid = ({p: _curves(r) for (held, p), r in records.items() if held == h} for h in (False, True))
     return train, valid
-
-
-def _parse_line(line: str) -> dict[str, Any] | None:
-    # A crash leaves half a line, and a resumed run may write its first record straight after it.
-    for start in (0, line.rfind('{"phase"')):
-        try:
-            record = json.loads(line[max(start, 0) :])
-        except (json.JSONDecodeError, RecursionError):
-            continue
-        return record if isinstance(record, dict) else None
-    return None
 
 
 def _curves(records: dict[int, dict[str, Any]]) -> dict[str, Curve]:

@@ -119,20 +119,15 @@ def describe(rows: Sequence[Row]) -> str:
         said.append("Mean error: the mean over the tasks of the error of each.")
     if any(row["system"] == SAMPLER for row in rows):
         said.append("The history sampler answers with the whole stream before it, which a memory cannot.")
-    return " ".join([*said, "Time: training, without evaluation."])
+    return " ".join([*said, "Time: training, with compiling and validation, without the test."])
 
 
 def training_seconds(run: Run) -> float:
     """How long the run trained, all phases and resumptions together; NaN if that was not logged."""
-    phases = [p for p in ("sampler", "train") if p in run.curves]
-    clocks = [run.curves[p]["seconds"].values for p in phases if "seconds" in run.curves[p]]
-    clock = np.concatenate(clocks) if clocks else np.zeros(0)
-    clock = clock[np.isfinite(clock)]
-    if not clock.size:
-        return math.nan
-    # Where the clock went back, a new phase or a resumed run had started it again.
-    back = np.flatnonzero(np.diff(clock) < 0)
-    return float(clock[back].sum() + clock[-1])
+    # The clock starts again with each phase; in a run that is taken up it goes on.
+    phases = [run.curves[p]["seconds"].values for p in ("sampler", "train") if "seconds" in run.curves.get(p, {})]
+    lasts = [float(clock[np.isfinite(clock)].max()) for clock in phases if np.isfinite(clock).any()]
+    return sum(lasts) if lasts else math.nan
 
 
 def duration(seconds: float | int) -> str:

@@ -172,23 +172,31 @@ def _half(later: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _check(spec: EvidenceSpec) -> None:
     for name in ("facts", "length", "queries", "answers", "evidence", "groups", "segment", "train", "valid", "test"):
-        require(getattr(spec, name) >= 1, f"task.{name} must be at least 1, not {getattr(spec, name)}")
-    require(0 <= spec.seed < 2**64, f"task.seed must be in [0, 2**64), not {spec.seed}")
+        require(getattr(spec, name) >= 1, f"config.task.{name} must be at least 1, not {getattr(spec, name)}")
+    require(0 <= spec.seed < 2**64, f"config.task.seed must be in [0, 2**64), not {spec.seed}")
     require(
         spec.arrangement in ("consecutive", "discrete"),
-        f"task.arrangement must be 'consecutive' or 'discrete', not {spec.arrangement!r}",
+        f"config.task.arrangement must be 'consecutive' or 'discrete', not {spec.arrangement!r}",
     )
-    require(spec.facts % spec.groups == 0, f"task.facts {spec.facts} must be a multiple of task.groups {spec.groups}")
-    require(spec.queries >= spec.groups, f"task.queries {spec.queries} must be at least task.groups {spec.groups}")
+    require(
+        spec.facts % spec.groups == 0,
+        f"config.task.facts {spec.facts} must be a multiple of config.task.groups {spec.groups}",
+    )
+    require(
+        spec.queries >= spec.groups,
+        f"config.task.queries {spec.queries} must be at least config.task.groups {spec.groups}",
+    )
     per_group = spec.facts // spec.groups
     require(
         spec.evidence <= per_group,
-        f"task.evidence {spec.evidence} needs as many facts in a group; there are {per_group} (facts / groups)",
+        f"config.task.evidence {spec.evidence} needs as many facts in a group; there are {per_group} (facts / groups)",
     )
-    possible = math.perm(per_group, spec.evidence)
-    require(spec.answers <= possible, f"task.answers {spec.answers} is more than the {possible} possible evidences")
+    possible = math.perm(per_group, min(spec.evidence, 20))  # 20 are enough for more answers than anything can hold
+    require(
+        spec.answers <= possible, f"config.task.answers {spec.answers} is more than the {possible} possible evidences"
+    )
     need = spec.evidence if spec.arrangement == "consecutive" else max(int(0.2 * spec.length), spec.evidence)
     require(
         need <= spec.length // 2,
-        f"task.length {spec.length} must hold the evidence ({need} places) within one half of the stream",
+        f"config.task.length {spec.length} must hold the evidence ({need} places) within one half of the stream",
     )

@@ -1,5 +1,6 @@
 """A whole experiment: sampler first where one is needed, then the system, then its test; all of it resumable."""
 
+import shutil
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,10 +47,19 @@ def prepare(config: Config) -> Experiment:
 
 
 def train(experiment: Experiment, folder: Path, console: Console) -> Params:
-    """Trains in a run folder, going on where it was: the parameters at the end."""
+    """Trains in a run folder, going on where it was: the parameters at the end. A failure before anything was trained
+    leaves no new folder.
+    """
+    with runs.writing(folder):
+        new = not folder.exists()
     runs.open_run(folder, experiment.config)
     with runs.locked(folder):
-        return _train(experiment, folder, console)
+        try:
+            return _train(experiment, folder, console)
+        except Exception:
+            if new and not runs.has_trained(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
 
 
 def _train(experiment: Experiment, folder: Path, console: Console) -> Params:
@@ -121,6 +131,8 @@ def _initial(experiment: Experiment, model: System, steps: int, phase: str) -> T
 
 
 def _load(experiment: Experiment, folder: Path, phase: str, model: System, steps: int) -> tuple[int, Params]:
+    # Asked first, for the manager would make the folder.
+    require((folder / phase).is_dir(), f"{folder / phase} holds no checkpoint; train the run first")
     like = jax.eval_shape(lambda: _initial(experiment, model, steps, phase))
     with checkpoint.open_checkpoints(folder / phase) as manager:
         return checkpoint.restore_params(manager, like)

@@ -112,7 +112,7 @@ def _require_finite(values: dict[str, Any], where: str, manager) -> None:
         kept = f"the last good checkpoint is step {good} in {manager.directory}" if good else "no checkpoint was saved"
         raise MemjaxError(
             f"{where}: {', '.join(broken)} is not finite; {kept}; "
-            "lower config.optimizer.learning_rate or config.optimizer.clip_norm"
+            "lower config.optimizer.learning_rate or config.optimizer.clip_norm, with another --run"
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from memjax.config import Config, from_mapping, to_mapping
 from memjax.errors import MemjaxError, require
+from memjax.files import read_entries, read_object
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -61,9 +62,22 @@ def read_config(folder: Path) -> Config:
     path = folder / "config.json"
     require(path.is_file(), f"{folder} is not a run: it has no config.json; give a folder that `memjax train` made")
     try:
-        return from_mapping(json.loads(path.read_text()))
-    except json.JSONDecodeError as error:
-        raise MemjaxError(f"{path} is damaged ({error}); restore it or delete the run") from None
+        return from_mapping(read_object(path))
+    except MemjaxError as error:
+        if str(path) in str(error):
+            raise
+        raise MemjaxError(f"{path} is no config of this version ({error}); mend it, or delete the run") from None
+
+
+def has_trained(folder: Path) -> bool:
+    """Whether any phase of a run came as far as a line in its log or a checkpoint."""
+    return (folder / "metrics.jsonl").exists() or any(folder.glob("*/[0-9]*"))
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether a run was evaluated at its last step, and not before."""
+    path = folder / "evaluation.json"
+    return path.is_file() and read_object(path).get("step") == read_config(folder).training.steps
 
 
 class MetricsLog:
@@ -81,11 +95,12 @@ class MetricsLog:
         """Drops this phase's entries after a step, which a resumed run writes again: the seconds spent until then."""
         if not self._path.exists():
             return 0.0
-        kept = [line for line in self._lines() if line["phase"] != self._phase or line["step"] <= step]
+        kept = [line for line in read_entries(self._path) if line["phase"] != self._phase or line["step"] <= step]
         temporary = self._path.with_suffix(".tmp")
         temporary.write_text("".join(json.dumps(line) + "\n" for line in kept))
         temporary.replace(self._path)
-        return max((line.get("seconds", 0.0) for line in kept if line["phase"] == self._phase), default=0.0)
+        seconds = [line.get("seconds") for line in kept if line["phase"] == self._phase]
+        return max((value for value in seconds if isinstance(value, (int, float))), default=0.0)
 
     def write(self, step: int, values: Mapping[str, Any]) -> None:
         """Appends an entry; nested values go to the file only."""
@@ -100,12 +115,3 @@ class MetricsLog:
     def close(self) -> None:
         """Flushes what TensorBoard still holds."""
         self._writer.close()
-
-    def _lines(self) -> list[dict[str, Any]]:
-        lines = []
-        for line in self._path.read_text().splitlines():
-            try:
-                lines.append(json.loads(line))
-            except json.JSONDecodeError:
-                continue  # a crash may leave half a line
-        return lines

@@ -16,11 +16,11 @@ def places(early, later):
     }
 
 
-def curve_lines(phase, *, seed=0, last=1200, floor=0.1, parts=(), seconds=0.0):
+def curve_lines(phase, *, seed=0, last=1200, floor=0.1, parts=()):
     rng = np.random.default_rng(seed)
     for step in range(20, last + 1, 20):
         left = np.exp(-4 * step / last)
-        line = {"phase": phase, "step": step, "seconds": seconds + 0.05 * step}
+        line = {"phase": phase, "step": step, "seconds": 0.05 * step}
         line |= {"loss": floor + 2 * left * rng.lognormal(0, 0.1), "accuracy": 0.95 - 0.85 * left + 0.03 * rng.normal()}
         line |= {part: (0.4 * left + 0.02) * rng.lognormal(0, 0.1) for part in parts}
         yield line
@@ -52,7 +52,7 @@ def make_run(tmp_path):
             parts = ("answer_loss", "recollection_loss", "familiarity_loss")
             lines = [
                 *curve_lines("sampler", seed=seed, last=400),
-                *curve_lines("train", seed=seed, parts=parts, seconds=20.0),
+                *curve_lines("train", seed=seed, parts=parts),
             ]
         (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         if evaluation == "usual":

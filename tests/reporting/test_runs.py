@@ -42,13 +42,12 @@ def test_after_a_resume_the_later_line_counts_and_steps_stay_in_order(make_run):
     assert "accuracy" not in run.curves["train"]
 
 
-def test_half_a_line_is_skipped_wherever_a_crash_left_it(make_run):
+def test_half_a_line_at_the_end_is_left_out(make_run):
     folder, text = make_run(lines=[]), [json.dumps(line(step, 1.0 / step)) for step in (10, 20, 30)]
     log = folder / "metrics.jsonl"
     for content, steps in (
         (f"{text[0]}\n{text[1][:30]}", [10]),
-        (f"{text[0]}\n{text[1][:30]}\n{text[2]}\n", [10, 30]),
-        (f"{text[0]}\n{text[1][:30]}{text[2]}\n", [10, 30]),
+        (f"{text[0]}\n{text[1]}", [10, 20]),
         (f"{text[0]}\n\n{text[1]}\n{text[2][:1]}", [10, 20]),
     ):
         log.write_text(content)
@@ -85,7 +84,11 @@ def test_a_run_that_just_began(make_run):
         ("evaluation.json", '{"metrics": {}, "slot_changes": [[1, 2], [3]]}', "slot_changes"),
         ("evaluation.json", '{"metrics": {}, "slot_changes": ["a"]}', "slot_changes"),
         ("evaluation.json", '{"metrics": {}, "slot_changes": [[], []]}', "slot_changes"),
+        ("config.json", b'{"system": "\xff"}', "config.json is damaged"),
         ("metrics.jsonl", "hello\n{}\n", "line 1 is no JSON"),
+        ("metrics.jsonl", '{"phase": "tra\n{}\n', "line 1 is no JSON"),
+        ("metrics.jsonl", "[1]\n", "line 1 is no JSON object"),
+        ("metrics.jsonl", b"\xff\n{}\n", "line 1 is no JSON"),
         ("metrics.jsonl", '{"phase": "train", "loss": 1}\n', "line 1 has no phase or no step"),
     ],
 )
@@ -94,7 +97,7 @@ def test_damage_is_one_clear_line(make_run, file, content, message):
     if content is None:
         (folder / file).unlink()
     else:
-        (folder / file).write_text(content)
+        (folder / file).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(MemjaxError, match=message) as caught:
         load_run(folder)
     assert "\n" not in str(caught.value)

@@ -109,11 +109,11 @@ def test_no_runs():
         summary_rows([])
 
 
-def test_the_clock_may_start_again(make_run):
-    steps = [(10, 5.0), (20, 9.0), (30, 1.0), (40, 6.0)]
-    lines = [{"phase": "sampler", "step": 10, "seconds": 7.0}]
-    lines += [{"phase": "train", "step": step, "seconds": seconds} for step, seconds in steps]
-    assert training_seconds(load_run(make_run(lines=lines))) == 7.0 + 9.0 + 6.0
+@pytest.mark.parametrize("sampler", [2.0, 7.0])
+def test_the_clock_starts_again_with_each_phase(make_run, sampler):
+    lines = [{"phase": "sampler", "step": 10, "seconds": sampler}]
+    lines += [{"phase": "train", "step": step, "seconds": seconds} for step, seconds in [(10, 5.0), (20, 9.0)]]
+    assert training_seconds(load_run(make_run(lines=lines))) == sampler + 9.0
     assert math.isnan(training_seconds(load_run(make_run("new", lines=[]))))
 
 

@@ -277,5 +277,12 @@ def test_the_real_archive_holds_what_is_known_of_it():
     assert stories[:200] == folders["en"][3, "train"]
 
 
-def test_the_official_archive_is_downloaded():
-    pytest.skip("needs a net: prepare(None, data_dir) downloads the official archive through TFDS")
+@pytest.mark.parametrize("number", ["0", "2147483648", "9" * 20, "9" * 5000])
+def test_a_task_number_that_cannot_be_is_refused(tmp_path, number):
+    refused(tar(tmp_path / "a.tgz", {f"en/qa{number}_a_train.txt": ENGLISH}), tmp_path / "data", "number of a task")
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_builder_without_stories_says_what_to_run(tmp_path):
+    with pytest.raises(MemjaxError, match="memjax prepare babi --from"):
+        Builder(config="en", data_dir=tmp_path, file_format="array_record").download_and_prepare()

@@ -15,13 +15,14 @@ from absl import logging
 from memjax.errors import MemjaxError, require
 from memjax.tasks.builders.babi_format import Folder, Question, Records, Story, read_extra, read_source
 
+ARCHIVE = "the bAbI tasks archive tasks_1-20_v1-2.tar.gz of Weston et al."
 URL = "http://www.thespermwhale.com/jaseweston/babi/tasks_1-20_v1-2.tar.gz"
 _FOLDERS = ("en", "en-10k", "en-valid", "en-valid-10k", "hn", "hn-10k", "shuffled", "shuffled-10k")
 _VERSION = "1.2.0"
 
 
 class Builder(tfds.core.GeneratorBasedBuilder):
-    """The records of one folder: from parsed stories, or from the official archive, downloaded by TFDS.
+    """The records of one folder, from parsed stories; without them it reads what is prepared.
 
     Lists within a record are one string with an entry per line: TFDS decodes that three times as fast as nested
     sequences, and ragged ones (the supporting facts) would need TensorFlow.
@@ -58,11 +59,8 @@ class Builder(tfds.core.GeneratorBasedBuilder):
         )
 
     def _split_generators(self, dl_manager):
-        name = self.builder_config.name
-        if self._stories is None:
-            folders = read_source(Path(dl_manager.download(URL)))
-            require(name in folders, f"{URL} has no folder {name!r}; it has: {', '.join(sorted(folders))}")
-            self._stories = folders[name]
+        del dl_manager
+        require(self._stories is not None, f"prepare bAbI from {ARCHIVE}: memjax prepare babi --from=ARCHIVE")
         ranges: dict[str, dict[str, list[int]]] = {}
         for (task, split), stories in sorted(self._stories.items()):
             counts = [len(stories), sum(len(story.questions) for story in stories)]
@@ -132,15 +130,15 @@ def open_folder(data_dir: str | os.PathLike, folder: str) -> Records:
 
 
 def prepare(
-    source: str | os.PathLike | Sequence[str | os.PathLike] | None,
+    source: str | os.PathLike | Sequence[str | os.PathLike],
     data_dir: str | os.PathLike,
     *,
     extra: Mapping[str, str | os.PathLike] | None = None,
 ) -> list[Prepared]:
     """Writes every folder of the sources as TFDS records under `data_dir/babi`, and says what was written.
 
-    source: archives (tar, tar.gz, tgz, zip) or folders; None downloads the official archive. A folder that was prepared
-    before is replaced, others stay. extra: for a folder, a single file with a (task, split) that the sources lack.
+    source: archives (tar, tar.gz, tgz, zip) or folders. A folder that was prepared before is replaced, others stay.
+    extra: for a folder, a single file with a (task, split) that the sources lack.
     Everything is parsed before anything is written, and moved into place when all of it is complete.
 
     Raises `MemjaxError` if a source is missing, damaged or not bAbI's; what was prepared is then as it was.
@@ -148,8 +146,6 @@ def prepare(
         prepare("tasks_1-20_v1-2.tar.gz", "data", extra={"en-10k": "qa3_10k_train.PARTIAL.txt.gz"})
     """
     data_dir = Path(data_dir)
-    if source is None:
-        source = _download(data_dir)
     folders: dict[str, Folder] = {}
     for path in [source] if isinstance(source, str | os.PathLike) else source:
         for name, folder in read_source(Path(path)).items():
@@ -202,13 +198,3 @@ def _quiet():
             yield
     finally:
         logging.set_verbosity(verbosity)
-
-
-def _download(data_dir: Path) -> Path:
-    try:
-        manager = tfds.download.DownloadManager(download_dir=data_dir / "downloads", dataset_name=Builder.name)
-        return Path(manager.download(URL))
-    # The downloader's errors have no common class: of requests, of urllib, of TFDS.
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0][:120]
-        raise MemjaxError(f"cannot download {URL} ({reason}); get the archive and name it with --from") from None

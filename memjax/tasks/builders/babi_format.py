@@ -112,7 +112,12 @@ def parse(text: str, where: str) -> list[Story]:
 
 def _key(name: str, pattern: re.Pattern = _FILE) -> Key | None:
     match = pattern.fullmatch(name)
-    return (int(match[1]), match[2]) if match else None
+    if match is None:
+        return None
+    digits = match[1].lstrip("0")
+    sound = 0 < len(digits) <= 10 and int(digits) < 2**31
+    require(sound, f"{name[:60]}: the number of a task must be from 1 to 2147483647; rename or remove the file")
+    return int(digits), match[2]
 
 
 def _decode(data: bytes, where: str) -> list[Story]:
