@@ -22,6 +22,9 @@ import jax
 
 from memjax.cli import read_settings
 from memjax.config import to_mapping
+from memjax.files import read_entries
+from memjax.reporting import load_run
+from memjax.reporting.tables import training_seconds
 
 ROOT = Path(__file__).parents[1]
 ABLATIONS = {
@@ -93,18 +96,14 @@ def collect(table: str, runs: Path, wanted: dict[tuple[str, int], str], out: Pat
         if not is_finished(folder, config):
             continue
         evaluation = json.loads((folder / "evaluation.json").read_text())
-        entries = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        entries = read_entries(folder / "metrics.jsonl")
         curve = [[e["step"], round(e["accuracy"], 4)] for e in entries if e["phase"] == "train" and "split" in e]
-        # Seconds start again with each phase; in a run that is taken up they go on.
-        seconds: dict[str, float] = {}
-        for entry in entries:
-            seconds[entry["phase"]] = max(seconds.get(entry["phase"], 0.0), entry.get("seconds", 0.0))
         known[run_name(row, seed)] = {
             "row": row,
             "seed": seed,
             "command": f"memjax train {command}",
             "config": config,
-            "seconds": round(sum(seconds.values()), 1),
+            "seconds": round(training_seconds(load_run(folder)), 1),
             **{key: evaluation[key] for key in ("step", "parameters", "state_bytes", "metrics", "sampler")},
             "validation": curve,
         }

@@ -1,7 +1,7 @@
 """The bAbI tasks (Weston et al. 2015), real files: Rehearsal Memory, Table 1 (joint, mean error .33).
 
     memjax prepare babi --from=ARCHIVE --data_dir=data               once
-    memjax train --config=configs/babi.py:rehearsal,task=1 --data_dir=data     one task, CPU size: minutes on 2 cores
+    memjax train --config=configs/babi.py:rehearsal,task=1 --data_dir=data     one task, CPU size: half an hour
     memjax train --config=configs/babi.py:continual,task=1 --data_dir=data
     memjax train --config=configs/babi.py:rehearsal,task=0 --data_dir=data     all jointly, paper size
 
@@ -31,11 +31,11 @@ def get_config(arg: str = "rehearsal") -> ConfigDict:
 
     config.memory = ConfigDict({"name": "rehearsal" if direct else variant, "slots": 20})
     config.memory.update(layers=3 if joint else 2, heads=4, encoder="transformer", normalize="slots")
-    # Ours to choose: some twenty sentences at most, and about K / sqrt(N). With 1 and 1, 3 of 20 slots were used.
+    # Ours to choose: some twenty sentences at most, and about K / sqrt(N). With 1 and 1 few slots come to be used.
     config.memory.update(retention=20.0, write_gain=6.0)
     if continual:
         config.memory.update_heads = 4
-    # A hidden layer in the head, unlike the paper: without one, yes-or-no questions (tasks 6 to 10) cannot be learned.
+    # A hidden layer in the head, unlike the paper: without one, yes-or-no questions (tasks 6, 9, 10) cannot be learned.
     config.model = ConfigDict({"width": 128 if joint else 64, "hops": 2, "head_layers": 1, "dtype": "float32"})
 
     config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})

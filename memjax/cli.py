@@ -102,7 +102,6 @@ def _train(arguments: list[str]) -> None:
 
     config, folder = read_settings(arguments)
     console = _console()
-    console = _console()
     prepared = experiment.prepare(config)
     console.print(f"[bold]{experiment.label(config)}[/bold] on {experiment.task_name(config)}, in {folder}")
     for note in prepared.task.notes:
