@@ -41,7 +41,8 @@ def get_config(arg: str = "rehearsal") -> ConfigDict:
     config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})
     config.rehearsal.update(fragments=5 if continual else 6, mask_ratio=0.5, deterministic=False, negatives=0)
     config.rehearsal.update(sampler="random" if continual else "history")
-    config.rehearsal.update(layers=3 if joint else 2, heads=4)
+    # LayerNorm on the slots is ours to choose too: without it task 6 is learned by heart before its rule is found.
+    config.rehearsal.update(layers=3 if joint else 2, heads=4, norm_slots=True)
 
     # Warm-up, fall and clipping are ours to choose (the papers do not say).
     config.optimizer = ConfigDict({"learning_rate": 1e-3, "warmup_steps": 100, "clip_norm": 1.0})

@@ -57,7 +57,7 @@ def get_config(arg: str = "demo") -> ConfigDict:
     config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})
     config.rehearsal.update(fragments=5 if continual else 6, mask_ratio=0.5, deterministic=False, negatives=0)
     config.rehearsal.update(sampler="random" if continual else "history")
-    config.rehearsal.update(layers=2 if on_cpu else 3, heads=4)
+    config.rehearsal.update(layers=2 if on_cpu else 3, heads=4, norm_slots=False)
 
     # Warm-up and clipping are ours to choose (the papers do not say).
     config.optimizer = ConfigDict({"learning_rate": 1e-3, "warmup_steps": 100, "decay_steps": 0, "clip_norm": 1.0})

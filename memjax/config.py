@@ -40,7 +40,10 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class RehearsalConfig:
-    """Weights of the three losses, and what is rehearsed. fragments=0: no rehearsal. negatives=0: all items."""
+    """Weights of the three losses, what is rehearsed, and by what. fragments=0: no rehearsal. negatives=0: all items.
+
+    norm_slots: LayerNorm on the slots in the rehearser.
+    """
 
     recollection: float
     familiarity: float
@@ -52,6 +55,7 @@ class RehearsalConfig:
     negatives: int
     layers: int
     heads: int
+    norm_slots: bool
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def build(config: Config, shape: TaskShape) -> System:
         memory = memories.create(name, slots=config.memory.slots, **config.memory.sizes, **shared)
     except MemjaxError as error:
         raise MemjaxError(f"config.memory: {error}") from None
-    rehearser = (config.rehearsal.layers, config.rehearsal.heads)
+    rehearser = (config.rehearsal.layers, config.rehearsal.heads, config.rehearsal.norm_slots)
     return AskedMemory(shape, memory, model.width, model.hops, model.head_layers, *rehearser, dtype)
 
 

@@ -25,6 +25,7 @@ class AskedMemory(nn.Module):
     head_layers: int
     rehearser_layers: int
     rehearser_heads: int
+    rehearser_norm_slots: bool = False
     dtype: Any = jnp.float32
 
     def setup(self):
@@ -33,7 +34,12 @@ class AskedMemory(nn.Module):
         self.reader = MultiHopReader(self.width, self.width, self.hops)
         self.head = Head(self.shape, self.width, self.head_layers, self.dtype)
         self.rehearser = Rehearser(
-            self.width, self.shape.segment, self.rehearser_layers, self.rehearser_heads, self.dtype
+            self.width,
+            self.shape.segment,
+            self.rehearser_layers,
+            self.rehearser_heads,
+            self.rehearser_norm_slots,
+            self.dtype,
         )
 
     def memorize(

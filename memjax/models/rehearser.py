@@ -41,12 +41,15 @@ class Rehearser(nn.Module):
     """Rehearsal Memory, 3.3.1: recollection (Eq. 3) and familiarity (Eq. 4) of fragments, from the slots alone.
 
     `width` is that of items and slots. A learned [mask] stands for a hidden item, a learned [cls] in front is judged.
+    `norm_slots`: LayerNorm on the slots before they are asked, as pre-norm decoders have it on what they attend to;
+    the paper does not say.
     """
 
     width: int
     segment: int
     layers: int
     heads: int
+    norm_slots: bool = False
     dtype: Any = jnp.float32
 
     @nn.compact
@@ -63,6 +66,8 @@ class Rehearser(nn.Module):
         x = (jnp.concatenate([first, items], axis=1) + positions[: items.shape[1] + 1]).astype(self.dtype)
         mask = jnp.pad(real, ((0, 0), (1, 0)), constant_values=True)
         memory = slots.values.astype(self.dtype)
+        if self.norm_slots:
+            memory = nn.LayerNorm(EPSILON, dtype=self.dtype, name="slot_norm")(memory)
         for _ in range(self.layers):
             x = DecoderBlock(self.width, self.heads, self.dtype)(x, mask, memory, slots.mask)
         x = nn.LayerNorm(EPSILON, dtype=self.dtype)(x)

@@ -44,10 +44,10 @@ def memory(name="rehearsal", **options):
 
 
 @functools.cache
-def system(name="memory", answer="classes", text=False, dtype=jnp.float32, **options):
+def system(name="memory", answer="classes", text=False, dtype=jnp.float32, norm_slots=False, **options):
     """`(system, params)`."""
     if name == "memory":
-        made = AskedMemory(shape(answer, text), memory(dtype=dtype, **options), WIDTH, 2, 1, 1, 2, dtype)
+        made = AskedMemory(shape(answer, text), memory(dtype=dtype, **options), WIDTH, 2, 1, 1, 2, norm_slots, dtype)
     else:
         hops = (2,) if name == "multi_hop" else ()
         made = SYSTEMS[name](shape(answer, text), WIDTH, 1, dtype, *hops)

@@ -148,6 +148,19 @@ def test_permuting_the_slots_changes_nothing():
     assert_close(slope(0)(params, permuted, parts)[1], slope(0)(params, slots(), parts)[1], 1e-5)
 
 
+@pytest.mark.parametrize("norm_slots", [True, False])
+def test_what_all_slots_scaled_and_shifted_do_shows_only_without_norm_slots(norm_slots):
+    (made, params), parts = system(norm_slots=norm_slots), fragments(example())
+
+    def recalled(values):
+        kept = Slots(values, slots().mask)
+        return made.apply(params, kept, parts, negatives=0, key=jax.random.key(0), method="rehearse")[0]
+
+    losses = jax.jit(recalled, compiler_options=quick())
+    difference = abs(losses(slots().values) - losses(3 * slots().values + 1))
+    assert (difference < 1e-4) == norm_slots
+
+
 def test_a_drawn_candidate_equal_to_the_true_item_does_not_count():
     items = jnp.array([[0, 1, 2], [1, 1, 0]])
     equal = 0
