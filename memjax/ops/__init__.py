@@ -16,6 +16,10 @@ from memjax.ops.gru import GRUParams, MultiHeadGRUParams, gru_scan, gru_step, pr
 from memjax.ops.losses import familiarity_loss, recollection_loss
 from memjax.ops.recurrence import linear_recurrence
 from memjax.ops.slots import SegmentFeatures, SlotWriteParams, segment_features, write_segment, write_stream
+from memjax.ops.surprise import surprise_linear
+from memjax.ops.surprise_deep import surprise_memory, surprise_mlp
+from memjax.ops.surprise_recurrence import momentum_recurrence
+from memjax.ops.surprise_state import SurpriseState
 
 __all__ = [
     "AdditiveParams",
@@ -25,17 +29,22 @@ __all__ = [
     "ReadParams",
     "SegmentFeatures",
     "SlotWriteParams",
+    "SurpriseState",
     "additive_scores",
     "familiarity_loss",
     "gru_scan",
     "gru_step",
     "linear_recurrence",
+    "momentum_recurrence",
     "multi_hop_read",
     "project_aligned",
     "project_items",
     "recollection_loss",
     "segment_features",
     "slot_attention",
+    "surprise_linear",
+    "surprise_memory",
+    "surprise_mlp",
     "update_slots",
     "write_segment",
     "write_stream",

@@ -14,7 +14,9 @@ from memjax import ops
 
 BATCH = 8
 PADDED = [name for name, case in CASES.items() if case.padding(case.aux(np.random.default_rng(0)))]
-SCANS = [name for name in CASES if name.startswith(("write_stream", "gru_scan", "linear_recurrence"))]
+SCANS = [
+    name for name in CASES if name.startswith(("write_stream", "gru_scan", "linear_recurrence", "momentum", "surprise"))
+]
 every_op = pytest.mark.parametrize("name", CASES)
 every_padded_op = pytest.mark.parametrize("name", PADDED)
 

@@ -1,13 +1,16 @@
 """For each public op: its oracle, and random float64 arguments for both. test_every_op.py runs over them."""
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from memjax import ops
-from oracles import attention, gru, losses, recurrence, slots
+from oracles import attention, gru, losses, recurrence, slots, surprise
 
 A, K, N, T, D, V, F = 3, 3, 4, 3, 4, 5, 4
 
@@ -134,6 +137,84 @@ def recurrence_case(impl):
     )
 
 
+def log_gate(raw, where=np.where):
+    """Any number as a number below zero, by a choice: 0 * NaN would hide what an op does with NaN in padding."""
+    return where(raw > 0, -raw, raw)
+
+
+def surprise_case(op, widths, single=False, **options):
+    """A surprise memory with matrices of these widths: `op(weights, *tokens, state, mask=)`. Gates from any number."""
+    shapes = list(itertools.pairwise(widths))
+    names = [f"{name}{i}" for name in ("memory", "momentum") for i in range(len(shapes))]
+    tokens = {"q": (5, widths[0]), "k": (5, widths[0]), "v": (5, widths[-1]), "keep": (5,), "past": (5,), "lr": (5,)}
+
+    def arguments(q, k, v, keep, past, lr, mask, where=np.where, **matrices):
+        state = tuple(tuple(matrices[name] for name in names[i : i + len(shapes)]) for i in (0, len(shapes)))
+        return (q, k, v, log_gate(keep, where), log_gate(past, where), -log_gate(lr, where) / 4), mask, state
+
+    def run(**data):
+        tokens, mask, (memory, momentum) = arguments(**data, where=jnp.where)
+        if single:
+            out, state = op(*tokens, ops.SurpriseState(memory[0], momentum[0]), mask=mask)
+            return out, (state.memory,), (state.momentum,)
+        out, state = op(memory, *tokens, ops.SurpriseState(memory, momentum), mask=mask)
+        return out, state.memory, state.momentum
+
+    def oracle(**data):
+        tokens, mask, (memory, momentum) = arguments(**data)
+        out, memory, momentum = surprise.surprise(memory, momentum, *tokens, mask=mask, **options)
+        return out, tuple(memory), tuple(momentum)
+
+    return Case(
+        without_params(run),
+        without_params(oracle),
+        nothing,
+        tokens | dict(zip(names, 2 * shapes, strict=True)),
+        mask_of(5),
+        tuple(names),
+        lambda aux: dict.fromkeys(tokens, ~aux["mask"]),
+    )
+
+
+def surprise_linear(gradient_at, impl, **options):
+    op = partial(ops.surprise_linear, gradient_at=gradient_at, impl=impl, chunk_size=3, **options)
+    chunk = 3 if gradient_at == "chunk" else None
+    return surprise_case(op, (3, 2), single=True, chunk=chunk, decay_first=bool(options))
+
+
+def surprise_memory(read, impl):
+    def op(weights, *arguments, **options):
+        apply, loss = lambda w, x: jnp.tanh(x @ w[0]) @ w[1], lambda out, v: ((out - v) ** 2).sum() / 2
+        return ops.surprise_memory(apply, loss, weights, *arguments, **options, read=read, impl=impl, chunk_size=3)
+
+    return surprise_case(op, (3, 4, 2), chunk=3, activation="tanh", read=read)
+
+
+def surprise_mlp(impl):
+    op = partial(ops.surprise_mlp, activation=jax.nn.silu, chunk_size=3, impl=impl)
+    return surprise_case(op, (3, 4, 2), chunk=3, activation="silu")
+
+
+def momentum_recurrence(impl):
+    def run(keep, past, surprise, memory, momentum, mask):
+        state = (memory, momentum)
+        gates = log_gate(keep, jnp.where), log_gate(past, jnp.where)
+        return ops.momentum_recurrence(*gates, surprise, state, mask=mask, impl=impl)
+
+    def oracle(keep, past, surprise, memory, momentum, mask):
+        return recurrence.momentum_recurrence(log_gate(keep), log_gate(past), surprise, memory, momentum, mask)
+
+    return Case(
+        without_params(run),
+        without_params(oracle),
+        nothing,
+        {"keep": (5,), "past": (5,), "surprise": (5, 2, 3), "memory": (2, 3), "momentum": (2, 3)},
+        mask_of(5),
+        ("memory", "momentum"),
+        lambda aux: dict.fromkeys(("keep", "past", "surprise"), ~aux["mask"]),
+    )
+
+
 CASES: dict[str, Case] = {
     "additive_scores": Case(
         ops.additive_scores,
@@ -207,4 +288,16 @@ CASES: dict[str, Case] = {
     ),
     "linear_recurrence sequential": recurrence_case("sequential"),
     "linear_recurrence associative": recurrence_case("associative"),
+    "momentum_recurrence associative": momentum_recurrence("associative"),
+    "momentum_recurrence sequential": momentum_recurrence("sequential"),
+    "surprise_linear": surprise_linear("token", "closed_form"),
+    "surprise_linear associative": surprise_linear("token", "associative"),
+    "surprise_linear sequential": surprise_linear("token", "sequential"),
+    "surprise_linear decay first": surprise_linear("token", "closed_form", decay_before_gradient=True),
+    "surprise_linear by chunk": surprise_linear("chunk", "closed_form"),
+    "surprise_mlp": surprise_mlp("closed_form"),
+    "surprise_mlp associative": surprise_mlp("associative"),
+    "surprise_memory": surprise_memory("chunk", "closed_form"),
+    "surprise_memory sequential": surprise_memory("chunk", "sequential"),
+    "surprise_memory by token": surprise_memory("token", "auto"),
 }

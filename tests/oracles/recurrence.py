@@ -1,4 +1,4 @@
-"""h_t = decay_t * h_{t-1} + x_t, number by number."""
+"""h_t = decay_t * h_{t-1} + x_t, number by number; and momentum with forgetting, token by token."""
 
 import numpy as np
 
@@ -11,3 +11,14 @@ def linear_recurrence(decay, x, initial):
             h = decay[(t, *index)] * h + x[(t, *index)]
             states[(t, *index)] = h
     return states
+
+
+def momentum_recurrence(log_keep, log_momentum, surprise, memory, momentum, mask):
+    memories, momenta = [], []
+    for t in range(len(surprise)):
+        if mask[t]:
+            momentum = np.exp(log_momentum[t]) * momentum + surprise[t]
+            memory = np.exp(log_keep[t]) * memory + momentum
+        memories.append(memory)
+        momenta.append(momentum)
+    return np.stack(memories), np.stack(momenta)

@@ -1,0 +1,139 @@
+"""Linear surprise memory (Titans): a matrix that learns, token by token, what its keys should have told it."""
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+
+from memjax.ops import surprise_chunk as chunk
+from memjax.ops.surprise_recurrence import momentum_recurrence
+from memjax.ops.surprise_state import SurpriseState, check_state, check_tokens, over_chunks, state_dtype
+from memjax.typing import Array, Bool, Float
+
+Impl = Literal["closed_form", "associative", "sequential"]
+
+
+def surprise_linear(
+    q: Float[Array, "L dk"],
+    k: Float[Array, "L dk"],
+    v: Float[Array, "L dv"],
+    log_keep: Float[Array, "L"],
+    log_momentum: Float[Array, "L"],
+    lr: Float[Array, "L"],
+    state: SurpriseState | None = None,
+    *,
+    mask: Bool[Array, "L"] | None = None,
+    gradient_at: Literal["token", "chunk"] = "token",
+    decay_before_gradient: bool = False,
+    chunk_size: int = 64,
+    impl: Impl = "closed_form",
+) -> tuple[Float[Array, "L dv"], SurpriseState]:
+    """Writes tokens into a matrix by gradient descent with momentum and forgetting, and reads it after each.
+
+    `S_t = momentum_t S_{t-1} - lr_t k_t^T (k_t M_{t-1} - v_t)`, `M_t = keep_t M_{t-1} + S_t`, `out_t = q_t M_t`.
+    Source: Titans (2501.00663), Eq. 9 to 15, for the loss 1/2 |k M - v|^2 (lr absorbs the factor 2).
+
+    gradient_at: "token", the recurrence as it stands: chunk_size is then a matter of speed alone. "chunk" takes every
+    gradient at the memory where its chunk of `chunk_size` tokens began, as is published for training; it is another
+    function for each chunk size, unstable for large ones, and a stream can only be cut at their borders.
+    decay_before_gradient: the gradient at `keep_t M_{t-1}`; without momentum (log_momentum -inf), Gated DeltaNet.
+    impl: "closed_form" solves a chunk by products of matrices, and stores a state per chunk for the gradient;
+    "associative" scans the affine maps of the states, "sequential" goes token by token: both store a state per token.
+
+    The gates are logs, at most 0: use `log_sigmoid`, not the log of a sigmoid. lr is at least 0. A masked token is
+    padding: it writes nothing and reads 0. State (zeros if not given) and coefficients are in float32 or
+    better, outputs in v's dtype. Raises `ValueError` for shapes, gates or a state that do not fit.
+
+    >>> import jax.numpy as jnp
+    >>> key, value, gates = jnp.array([[1.0, 0.0]]), jnp.array([[3.0]]), jnp.zeros(1)
+    >>> out, state = surprise_linear(key, key, value, gates, gates, jnp.ones(1))
+    >>> out.tolist(), state.memory.tolist()
+    ([[3.0]], [[3.0], [0.0]])
+    """
+    check_tokens(q, k, v, {"log_keep": log_keep, "log_momentum": log_momentum, "lr": lr}, mask, chunk_size)
+    for name, value, known in (("gradient_at", gradient_at, ("token", "chunk")), ("impl", impl, tuple(_CHUNKS))):
+        if value not in known:
+            raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+    dtype, anchored = state_dtype(q, k, v), gradient_at == "chunk"
+    start = jnp.zeros((k.shape[1], v.shape[1]), dtype)
+    state = state or SurpriseState(start, start)
+    check_state(state, start, anchored)
+    if not k.shape[0]:
+        return v, state
+    mask = jnp.ones(k.shape[0], bool) if mask is None else mask
+    tokens = tuple(x.astype(dtype) for x in (q, k, v, log_keep, log_momentum, lr))
+
+    def step(state, tokens, mask):
+        return _CHUNKS[impl](*state, *tokens, mask, anchored=anchored, decay_first=decay_before_gradient)
+
+    first = (state.memory.astype(dtype), state.momentum.astype(dtype))
+    (memory, momentum), out = over_chunks(step, first, tokens, mask, chunk_size)
+    return out.astype(v.dtype), SurpriseState(memory, momentum, k.shape[0] % chunk_size if anchored else 0)
+
+
+def _closed_form(memory, momentum, q, k, v, log_keep, log_momentum, lr, mask, *, anchored, decay_first):
+    c = chunk.coefficients(log_keep, log_momentum, lr, mask)
+    if anchored:
+        deltas = _at(jnp.exp(log_keep), decay_first)[:, None] * chunk.exact(k, memory) - v
+    else:
+        at = chunk.before(c, _at(jnp.exp(log_keep), decay_first))
+        deltas = chunk.residuals(at, k, v, memory, momentum)
+    out = chunk.token_read(c, q, memory, momentum, k, deltas)
+    return chunk.end_state(c, memory, momentum, k, deltas), out
+
+
+def _associative(memory, momentum, q, k, v, log_keep, log_momentum, lr, mask, *, anchored, decay_first):
+    if anchored:
+        deltas = _at(jnp.exp(log_keep), decay_first)[:, None] * chunk.exact(k, memory) - v
+        surprise = -lr[:, None, None] * k[:, :, None] * deltas[:, None, :]
+        memories, momenta = momentum_recurrence(
+            log_keep, log_momentum, surprise, (memory, momentum), mask=mask, impl="associative"
+        )
+    else:
+        memories, momenta = _affine_scan(
+            memory, momentum, k, v, jnp.exp(log_keep), jnp.exp(log_momentum), lr, mask, decay_first
+        )
+    return (memories[-1], momenta[-1]), jnp.einsum("ca,cab->cb", q, memories, precision="highest")
+
+
+def _affine_scan(memory, momentum, k, v, keep, eta, lr, mask, decay_first):
+    """All states, from the maps `[M; S] -> T_t [M; S] + b_t` composed in O(log C) depth."""
+    width = k.shape[1]
+    eye = jnp.eye(width, dtype=k.dtype)
+    fall = (lr * _at(keep, decay_first))[:, None, None] * k[:, :, None] * k[:, None, :]
+    kept = jnp.concatenate([keep[:, None, None] * eye - fall, -fall], axis=1)
+    moved = jnp.broadcast_to(eta[:, None, None] * eye, fall.shape)
+    maps = jnp.concatenate([kept, jnp.concatenate([moved, moved], axis=1)], axis=2)
+    maps = jnp.where(mask[:, None, None], maps, jnp.eye(2 * width, dtype=k.dtype))
+    told = jnp.where(mask, lr, 0)[:, None, None] * k[:, :, None] * v[:, None, :]
+    told = jnp.concatenate([told, told], axis=1)
+
+    def compose(first, second):
+        return chunk.exact(second[0], first[0]), chunk.exact(second[0], first[1]) + second[1]
+
+    maps, told = jax.lax.associative_scan(compose, (maps, told))
+    states = chunk.exact(maps, jnp.concatenate([memory, momentum])) + told
+    return states[:, :width], states[:, width:]
+
+
+def _sequential(memory, momentum, q, k, v, log_keep, log_momentum, lr, mask, *, anchored, decay_first):
+    anchor = memory
+
+    def step(state, token):
+        memory, momentum = state
+        q, k, v, keep, eta, lr, written = token
+        delta = _at(keep, decay_first) * chunk.exact(k, anchor if anchored else memory) - v
+        surprise = eta * momentum - lr * k[:, None] * delta
+        new = (keep * memory + surprise, surprise)
+        state = jax.tree.map(lambda new, old: jnp.where(written, new, old), new, state)
+        return state, chunk.exact(q, state[0])
+
+    return jax.lax.scan(step, (memory, momentum), (q, k, v, jnp.exp(log_keep), jnp.exp(log_momentum), lr, mask))
+
+
+def _at(keep: Array, decay_first: bool) -> Array:
+    """What the memory is multiplied by before its gradient is taken."""
+    return keep if decay_first else jnp.ones_like(keep)
+
+
+_CHUNKS = {"closed_form": _closed_form, "associative": _associative, "sequential": _sequential}

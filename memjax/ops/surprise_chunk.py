@@ -1,0 +1,173 @@
+"""The closed form of a chunk of surprise memory: coefficients from the gates, reads, end states. All O(C^2) per chunk.
+
+With A[t, j] = prod_{j<i<=t} keep_i and E[t, j] = prod_{j<i<=t} momentum_i (lower triangular, diagonal 1), tokens i of a
+chunk that starts in (M, S) and surprise it by gradients g_i give
+
+    S_t = m_t S - sum_{i<=t} E[t, i] lr_i g_i,          m_t = prod_{i<=t} momentum_i
+    M_t = beta_t M + f_t S - sum_{i<=t} G[t, i] g_i,    beta_t = prod_{i<=t} keep_i,  f = A m,  G = A E diag(lr)
+
+Every coefficient is in [0, 1] times lr; nothing is divided.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from memjax.typing import Array, Bool, Float
+
+# exp of it is 0 in float32 and in float64, and sums of it are finite: -inf times 0 would be NaN.
+CLOSED = -1e5
+
+LEAF = 16  # below it, products over the whole of a small matrix cost less than more and smaller products
+
+
+class Coefficients(NamedTuple):
+    """What a chunk does to a state and to its tokens' gradients, for every token t; the module says what is what."""
+
+    beta: Float[Array, "C"]
+    f: Float[Array, "C"]
+    weight: Float[Array, "C C"]  # G
+    end_momentum: Float[Array, ""]  # m_C
+    end_weight: Float[Array, "C"]  # last row of E diag(lr)
+
+
+def windows(log: Float[Array, "C"]) -> Float[Array, "C C"]:
+    """`exp(sum of log over j < i <= t)` at [t, j], 0 above the diagonal.
+
+    Sums inside each window, not differences of sums from the start: those lose everything after a closed gate.
+    """
+    length = log.shape[0]
+    lower = jnp.tril(jnp.ones((length, length), log.dtype))
+    terms = jnp.where(jnp.tril(jnp.ones((length, length), bool), -1), log[:, None], 0)
+    return lower * jnp.exp(exact(lower, terms))
+
+
+def coefficients(
+    log_keep: Float[Array, "C"], log_momentum: Float[Array, "C"], lr: Float[Array, "C"], mask: Bool[Array, "C"]
+) -> Coefficients:
+    """The coefficients of a chunk. A masked token leaves the state as it was, momentum included."""
+    written = mask.astype(lr.dtype)
+    log_keep, log_momentum = (jnp.where(mask, jnp.maximum(log, CLOSED), 0) for log in (log_keep, log_momentum))
+    keep, momentum = windows(log_keep), windows(log_momentum)
+    from_start = jnp.exp(jnp.cumsum(log_momentum))
+    lr = jnp.where(mask, lr, 0)
+    return Coefficients(
+        beta=jnp.exp(jnp.cumsum(log_keep)),
+        f=exact(keep, written * from_start),
+        weight=exact(keep * written, momentum) * lr,
+        end_momentum=from_start[-1],
+        end_weight=momentum[-1] * lr,
+    )
+
+
+def before(c: Coefficients, scale: Float[Array, "C"]) -> Coefficients:
+    """The coefficients of `scale_t M_{t-1}`, the memory before each token, in place of those of M_t."""
+    return c._replace(
+        beta=scale * jnp.concatenate([jnp.ones_like(c.beta[:1]), c.beta[:-1]]),
+        f=scale * jnp.concatenate([jnp.zeros_like(c.f[:1]), c.f[:-1]]),
+        weight=scale[:, None] * jnp.concatenate([jnp.zeros_like(c.weight[:1]), c.weight[:-1]]),
+    )
+
+
+def start_read(
+    c: Coefficients, x: Float[Array, "C a"], memory: Float[Array, "a b"], momentum: Float[Array, "a b"]
+) -> Float[Array, "C b"]:
+    """The share of the start state in `x_t @ M_t`: `beta_t x_t M + f_t x_t S`."""
+    width = memory.shape[1]
+    both = exact(x, jnp.concatenate([memory, momentum], axis=1))
+    return c.beta[:, None] * both[:, :width] + c.f[:, None] * both[:, width:]
+
+
+def token_read(
+    c: Coefficients,
+    x: Float[Array, "C a"],
+    memory: Float[Array, "a b"],
+    momentum: Float[Array, "a b"],
+    keys: Float[Array, "C a"],
+    deltas: Float[Array, "C b"],
+) -> Float[Array, "C b"]:
+    """`x_t @ M_t` for every token, where token i's gradient is the outer product of keys_i and deltas_i."""
+    return start_read(c, x, memory, momentum) - exact(c.weight * exact(x, keys.T), deltas)
+
+
+def end_state(
+    c: Coefficients,
+    memory: Float[Array, "a b"],
+    momentum: Float[Array, "a b"],
+    keys: Float[Array, "C a"],
+    deltas: Float[Array, "C b"],
+) -> tuple[Float[Array, "a b"], Float[Array, "a b"]]:
+    """(M_C, S_C) after all tokens, whose gradients are outer products of keys and deltas."""
+    width = keys.shape[1]
+    weighted = jnp.concatenate([c.weight[-1][:, None] * keys, c.end_weight[:, None] * keys], axis=1)
+    both = exact(weighted.T, deltas)
+    return c.beta[-1] * memory + c.f[-1] * momentum - both[:width], c.end_momentum * momentum - both[width:]
+
+
+def residuals(
+    c: Coefficients,
+    k: Float[Array, "C dk"],
+    v: Float[Array, "C dv"],
+    memory: Float[Array, "dk dv"],
+    momentum: Float[Array, "dk dv"],
+) -> Float[Array, "C dv"]:
+    """`r_t = k_t M_{t-1} - v_t` of linear memory, all at once: `(I + L) R = start - V`, L strictly lower triangular.
+
+    `c`: of the memory at which the gradient is taken, so that row t of its weight reaches tokens i < t.
+    """
+    coupling = c.weight * exact(k, k.T)
+    return exact(unit_lower_inverse(coupling), start_read(c, k, memory, momentum) - v)
+
+
+@jax.custom_vjp
+def unit_lower_inverse(strict: Float[Array, "C C"]) -> Float[Array, "C C"]:
+    """`(I + strict)^-1` for a strictly lower triangular matrix, in products of matrices alone.
+
+    By halves, `[[A, 0], [B, D]]^-1 = [[A^-1, 0], [-D^-1 B A^-1, D^-1]]`; a triangular solve would go row by row.
+
+    >>> import jax.numpy as jnp
+    >>> unit_lower_inverse(jnp.array([[0.0, 0.0], [3.0, 0.0]])).tolist()
+    [[1.0, 0.0], [-3.0, 1.0]]
+    """
+    length = strict.shape[0]
+    if length <= LEAF:
+        return _leaf_inverse(strict)
+    half = LEAF * -(-length // (2 * LEAF))
+    first, second = unit_lower_inverse(strict[:half, :half]), unit_lower_inverse(strict[half:, half:])
+    corner = -exact(second, exact(strict[half:, :half], first))
+    top = jnp.pad(first, ((0, 0), (0, length - half)))
+    return jnp.concatenate([top, jnp.concatenate([corner, second], axis=1)])
+
+
+def _leaf_inverse(strict: Array) -> Array:
+    """The halves again, from blocks of 1 upwards and all blocks of a size at once, inside one small matrix."""
+    length = strict.shape[0]
+    place = np.arange(length)
+    inverse, block = jnp.eye(length, dtype=strict.dtype), 1
+    while block < length:
+        same = place[:, None] // (2 * block) == place // (2 * block)
+        corner = same & (place[:, None] // block > place // block)
+        corners = jnp.where(corner, strict, 0)
+        # inverse is still I where block is 1.
+        inverse = inverse - (corners if block == 1 else exact(inverse, exact(corners, inverse)))
+        block *= 2
+    return inverse
+
+
+def _forward(strict: Array) -> tuple[Array, Array]:
+    inverse = unit_lower_inverse(strict)
+    return inverse, inverse
+
+
+def _backward(inverse: Array, cotangent: Array) -> tuple[Array]:
+    return (-jnp.tril(exact(inverse.T, exact(cotangent, inverse.T)), -1),)
+
+
+unit_lower_inverse.defvjp(_forward, _backward)
+
+
+def exact(a: Array, b: Array) -> Array:
+    """A product of matrices in full precision, where an accelerator's default would round the inputs."""
+    return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)

@@ -1,0 +1,192 @@
+"""Deep surprise memory (Titans): a network, or any function of weights, that learns its tokens chunk by chunk."""
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+
+from memjax.ops import surprise_chunk as chunk
+from memjax.ops.surprise_recurrence import momentum_recurrence
+from memjax.ops.surprise_state import SurpriseState, check_state, check_tokens, over_chunks, state_dtype
+from memjax.typing import Array, Bool, Float, PyTree
+
+
+def surprise_mlp(
+    weights: tuple[Float[Array, "_ _"], ...],
+    q: Float[Array, "L dk"],
+    k: Float[Array, "L dk"],
+    v: Float[Array, "L dv"],
+    log_keep: Float[Array, "L"],
+    log_momentum: Float[Array, "L"],
+    lr: Float[Array, "L"],
+    state: SurpriseState | None = None,
+    *,
+    mask: Bool[Array, "L"] | None = None,
+    activation: Callable[[Array], Array],
+    chunk_size: int = 64,
+    impl: Literal["closed_form", "associative", "sequential"] = "closed_form",
+) -> tuple[Float[Array, "L dv"], SurpriseState]:
+    """`surprise_linear` for a memory of several matrices with an activation between them, gradients taken per chunk.
+
+    `S_t = momentum_t S_{t-1} - lr_t grad 1/2 |M(k_t) - v_t|^2`, the gradient at the weights where the chunk of token t
+    began; `M_t = keep_t M_{t-1} + S_t`; `out_t = M_t(q_t)`, exact for every token. Source: Titans (2501.00663), 3.1
+    and 3.2. "closed_form" reads every token's own weights without ever making them: per layer, from the chunk's inputs
+    and deltas. "associative" and "sequential" make them. `weights`: the memory before the first token, if no
+    state is given; without biases, each `[inputs, outputs]`.
+
+    Raises `ValueError` for shapes, gates or a state that do not fit, or a state that ends inside a chunk.
+
+    >>> import jax, jax.numpy as jnp
+    >>> weights, key, gates = (jnp.eye(2), jnp.ones((2, 1))), jnp.array([[1.0, 0.0]]), jnp.zeros(1)
+    >>> out, _ = surprise_mlp(weights, key, key, jnp.array([[1.0]]), gates, gates, jnp.ones(1), activation=jax.nn.relu)
+    >>> out.tolist()
+    [[1.0]]
+    """
+    widths = [w.shape[0] for w in weights] + [weights[-1].shape[1]] if weights else []
+    if not weights or [w.shape for w in weights] != list(itertools.pairwise(widths)):
+        raise ValueError(f"weights must be matrices that fit each other, not {[list(w.shape) for w in weights]}")
+    if (widths[0], widths[-1]) != (k.shape[1], v.shape[1]):
+        raise ValueError(
+            f"weights go from {widths[0]} to {widths[-1]}, keys and values are {k.shape[1]} and {v.shape[1]}"
+        )
+    gates = (log_keep, log_momentum, lr)
+    if impl == "closed_form":
+        return _chunked(partial(_layers, activation), weights, q, k, v, gates, state, mask, chunk_size)
+
+    def apply(weights, x):
+        return _forward(activation, weights, x)[-1]
+
+    return surprise_memory(
+        apply, _squared, weights, q, k, v, *gates, state, mask=mask, read="token", chunk_size=chunk_size, impl=impl
+    )
+
+
+def surprise_memory(
+    apply: Callable[[PyTree, Float[Array, "dk"]], Float[Array, "dv"]],
+    loss: Callable[[Float[Array, "dv"], Float[Array, "dv"]], Float[Array, ""]],
+    weights: PyTree,
+    q: Float[Array, "L dk"],
+    k: Float[Array, "L dk"],
+    v: Float[Array, "L dv"],
+    log_keep: Float[Array, "L"],
+    log_momentum: Float[Array, "L"],
+    lr: Float[Array, "L"],
+    state: SurpriseState | None = None,
+    *,
+    mask: Bool[Array, "L"] | None = None,
+    read: Literal["chunk", "token"] = "chunk",
+    chunk_size: int = 64,
+    impl: Literal["auto", "closed_form", "associative", "sequential"] = "auto",
+) -> tuple[Float[Array, "L dv"], SurpriseState]:
+    """Any function of weights as a surprise memory: `apply(weights, x)`, surprised by `loss(apply(weights, k), v)`.
+
+    `S_t = momentum_t S_{t-1} - lr_t grad loss`, the gradient at the weights where the chunk of token t began, and
+    `M_t = keep_t M_{t-1} + S_t`. Source: Titans (2501.00663), 3.1 and 3.2. read: "chunk", outputs from the weights
+    where the chunk began; "token", from M_t. impl: "closed_form", for read="chunk", takes a chunk's end state from two
+    weighted vector-Jacobian products, never a gradient per token; "associative" and "sequential" make all M_t; "auto"
+    is closed form where there is one, else associative. `weights`: the memory before the first token, if no state is
+    given.
+
+    Raises `ValueError` for shapes, gates or a state that do not fit, or a state that ends inside a chunk.
+
+    >>> import jax.numpy as jnp
+    >>> key, gates = jnp.array([[2.0]]), jnp.zeros(1)
+    >>> def apply(weights, x):
+    ...     return weights * x
+    >>> _, state = surprise_memory(
+    ...     apply, lambda out, v: ((out - v) ** 2).sum(), jnp.zeros(1), key, key, key, gates, gates, gates + 0.125
+    ... )
+    >>> state.memory.tolist()
+    [1.0]
+    """
+    if impl == "auto":
+        impl = "closed_form" if read == "chunk" else "associative"
+    if read not in ("chunk", "token") or impl not in ("closed_form", "associative", "sequential"):
+        raise ValueError(f"no read={read!r} with impl={impl!r}; see surprise_memory")
+    if (read, impl) == ("token", "closed_form"):
+        raise ValueError(
+            "closed_form makes no weights for each token; read='token' needs 'associative' or 'sequential'"
+        )
+    gates = (log_keep, log_momentum, lr)
+    step = _weighted if impl == "closed_form" else partial(_unrolled, impl, read)
+    return _chunked(partial(step, apply, loss), weights, q, k, v, gates, state, mask, chunk_size)
+
+
+def _chunked(step, weights, q, k, v, gates, state, mask, chunk_size):
+    check_tokens(q, k, v, dict(zip(("log_keep", "log_momentum", "lr"), gates, strict=True)), mask, chunk_size)
+    dtype = state_dtype(q, k, v)
+    weights = jax.tree.map(lambda w: w.astype(dtype), weights)
+    state = state or SurpriseState(weights, jax.tree.map(jnp.zeros_like, weights))
+    check_state(state, weights, anchored=True)
+    length = k.shape[0]
+    if not length:
+        return v, state
+    mask = jnp.ones(length, bool) if mask is None else mask
+    tokens = tuple(x.astype(dtype) for x in (q, k, v, *gates))
+    first = jax.tree.map(lambda x: x.astype(dtype), (state.memory, state.momentum))
+    (memory, momentum), out = over_chunks(lambda *arguments: step(*arguments), first, tokens, mask, chunk_size)
+    return out.astype(v.dtype), SurpriseState(memory, momentum, length % chunk_size)
+
+
+def _squared(out: Array, v: Array) -> Array:
+    return 0.5 * ((out - v) ** 2).sum()
+
+
+def _forward(activation, weights, x):
+    """The inputs of all layers, and the last one's output."""
+    inputs = [x]
+    for w in weights[:-1]:
+        inputs.append(activation(chunk.exact(inputs[-1], w)))
+    return [*inputs, chunk.exact(inputs[-1], weights[-1])]
+
+
+def _layers(activation, state, tokens, mask):
+    """A chunk of an MLP: the backward pass of the keys at its start, then the queries through their own weights."""
+    weights, momenta = state
+    q, k, v, *gates = tokens
+    c = chunk.coefficients(*gates, mask)
+    inputs, slopes = [k], []
+    for w in weights[:-1]:
+        x, slope = jax.vjp(activation, chunk.exact(inputs[-1], w))
+        inputs.append(x)
+        slopes.append(slope)
+    deltas = [chunk.exact(inputs[-1], weights[-1]) - v]
+    for w, slope in zip(reversed(weights[1:]), reversed(slopes), strict=True):
+        deltas.insert(0, slope(chunk.exact(deltas[0], w.T))[0])
+    x = q
+    for layer, (w, s, keys, delta) in enumerate(zip(weights, momenta, inputs, deltas, strict=True)):
+        x = chunk.token_read(c, x, w, s, keys, delta)
+        x = activation(x) if layer < len(weights) - 1 else x
+    ends = [chunk.end_state(c, *layer) for layer in zip(weights, momenta, inputs, deltas, strict=True)]
+    return (tuple(w for w, _ in ends), tuple(s for _, s in ends)), x
+
+
+def _weighted(apply, loss, state, tokens, mask):
+    """A chunk of any memory: its end state from the gradients of the losses' weighted sums."""
+    weights, momenta = state
+    q, k, v, *gates = tokens
+    c = chunk.coefficients(*gates, mask)
+    _, pull = jax.vjp(lambda w: jax.vmap(lambda k, v: loss(apply(w, k), v))(k, v), weights)
+    out = jax.vmap(apply, (None, 0))(weights, q)
+    (for_memory,), (for_momentum,) = pull(c.weight[-1]), pull(c.end_weight)
+    memory = jax.tree.map(lambda w, s, g: c.beta[-1] * w + c.f[-1] * s - g, weights, momenta, for_memory)
+    momentum = jax.tree.map(lambda s, g: c.end_momentum * s - g, momenta, for_momentum)
+    return (memory, momentum), out
+
+
+def _unrolled(impl, read, apply, loss, state, tokens, mask):
+    """A chunk of any memory, with the weights of every token."""
+    weights, momenta = state
+    q, k, v, log_keep, log_momentum, lr = tokens
+    slopes = jax.vmap(jax.grad(lambda w, k, v: loss(apply(w, k), v)), (None, 0, 0))(weights, k, v)
+    leaves, treedef = jax.tree.flatten(weights)
+    states = []
+    for w, s, slope in zip(leaves, jax.tree.leaves(momenta), jax.tree.leaves(slopes), strict=True):
+        surprise = -lr.reshape(-1, *[1] * w.ndim) * slope
+        states.append(momentum_recurrence(log_keep, log_momentum, surprise, (w, s), mask=mask, impl=impl))
+    every, all_momenta = (treedef.unflatten([pair[i] for pair in states]) for i in (0, 1))
+    out = jax.vmap(apply, (0 if read == "token" else None, 0))(every if read == "token" else weights, q)
+    return jax.tree.map(lambda x: x[-1], (every, all_momenta)), out

@@ -1,0 +1,72 @@
+"""The coupled recurrence of momentum and forgetting, for anything that is surprised: arrays of any shape."""
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+
+from memjax.ops.recurrence import carry_like
+from memjax.typing import Array, Bool, Float
+
+
+def momentum_recurrence(
+    log_keep: Float[Array, "L"],
+    log_momentum: Float[Array, "L"],
+    surprise: Float[Array, "L *axes"],
+    state: tuple[Float[Array, "*axes"], Float[Array, "*axes"]],
+    *,
+    mask: Bool[Array, "L"] | None = None,
+    impl: Literal["associative", "sequential"] = "associative",
+) -> tuple[Float[Array, "L *axes"], Float[Array, "L *axes"]]:
+    """All states `(M, S)` of `S_t = momentum_t S_{t-1} + surprise_t`, `M_t = keep_t M_{t-1} + S_t`.
+
+    Source: Titans (2501.00663), Eq. 10 and 13, with `surprise_t = -lr_t * gradient_t`. `state`: M and S before the
+    first token. A masked token leaves both as they were. "associative" composes the maps of (M, S) in O(log L) depth;
+    each is three numbers and two arrays. Raises `ValueError` for shapes that do not fit.
+
+    >>> import jax.numpy as jnp
+    >>> half, one = jnp.log(jnp.full(2, 0.5)), jnp.ones(())
+    >>> memories, _ = momentum_recurrence(half, half, jnp.zeros(2), (one, one))
+    >>> memories.tolist()
+    [1.0, 0.75]
+    """
+    length = surprise.shape[0]
+    mask = jnp.ones(length, bool) if mask is None else mask
+    if any(x.shape != (length,) for x in (log_keep, log_momentum, mask)):
+        shapes = [list(x.shape) for x in (log_keep, log_momentum, mask, surprise)]
+        raise ValueError(f"gates and mask must have one number for each surprise; they have the shapes {shapes}")
+    if any(x.shape != surprise.shape[1:] for x in state):
+        raise ValueError(
+            f"a surprise has the shape {list(surprise.shape[1:])}, the state {[list(x.shape) for x in state]}"
+        )
+    if impl not in ("associative", "sequential"):
+        raise ValueError(f"impl must be 'associative' or 'sequential', not {impl!r}")
+
+    def wide(gate: Array) -> Array:
+        return gate.reshape(-1, *[1] * (surprise.ndim - 1))
+
+    # What is masked may hold anything, even NaN, which would come back in the gradient.
+    log_keep, log_momentum = (jnp.where(mask, log, 0) for log in (log_keep, log_momentum))
+    keep, eta, written = wide(jnp.exp(log_keep)), wide(jnp.exp(log_momentum)), wide(mask)
+    surprise = jnp.where(written, surprise, 0)
+    if impl == "sequential":
+
+        def step(state, token):
+            keep, eta, surprise, written = token
+            momentum = eta * state[1] + surprise
+            new = (keep * state[0] + momentum, momentum)
+            state = jax.tree.map(lambda new, old: jnp.where(written, new, old), new, state)
+            return state, state
+
+        return jax.lax.scan(step, carry_like(state, surprise), (keep, eta, surprise, written))[1]
+
+    def compose(first, second):
+        keep1, cross1, eta1, m1, s1 = first
+        keep2, cross2, eta2, m2, s2 = second
+        cross = keep2 * cross1 + cross2 * eta1
+        return keep2 * keep1, cross, eta2 * eta1, keep2 * m1 + cross2 * s1 + m2, eta2 * s1 + s2
+
+    one, zero = jnp.ones_like(eta), jnp.zeros_like(eta)
+    maps = (keep, jnp.where(written, eta, zero), jnp.where(written, eta, one), surprise, surprise)
+    keep, cross, eta, m, s = jax.lax.associative_scan(compose, maps)
+    return keep * state[0] + cross * state[1] + m, eta * state[1] + s

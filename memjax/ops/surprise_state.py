@@ -1,0 +1,95 @@
+"""What all surprise memories share: their state, the checks of their arguments, and the walk over chunks."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from memjax.ops.recurrence import carry_like
+from memjax.typing import Any, Array, Bool, Float, PyTree
+
+
+@functools.partial(jax.tree_util.register_dataclass, data_fields=("memory", "momentum"), meta_fields=("within",))
+@dataclasses.dataclass(frozen=True)
+class SurpriseState:
+    """A surprise memory between two calls: its weights, and past surprise, S, which has their shapes.
+
+    within: how many tokens of an unfinished chunk it has taken in; not 0 only where gradients are taken at the start of
+    a chunk. From there on nothing can be written: the memory at that start is gone.
+    """
+
+    memory: PyTree
+    momentum: PyTree
+    within: int = 0
+
+
+def check_tokens(q: Array, k: Array, v: Array, gates: dict[str, Array], mask: Array | None, chunk_size: int) -> None:
+    """Raises `ValueError` for arguments that do not fit together, and gates out of range if they are known."""
+    length = k.shape[0]
+    if chunk_size < 1:
+        raise ValueError(f"chunk_size must be at least 1, not {chunk_size}")
+    if q.shape != k.shape or q.ndim != 2 or v.ndim != 2 or v.shape[0] != length:
+        shapes = [list(x.shape) for x in (q, k, v)]
+        raise ValueError(f"q and k must be [L, dk] and v [L, dv]; they have the shapes {shapes}")
+    for name, gate in {**gates, "mask": mask}.items():
+        if gate is not None and gate.shape != (length,):
+            raise ValueError(f"{name} must have one number for each of {length} tokens, not shape {list(gate.shape)}")
+    for x in (q, k, v, *gates.values()):
+        if not jnp.issubdtype(x.dtype, jnp.floating):
+            raise TypeError(f"surprise memory computes in its inputs' dtype, which must be floating, not {x.dtype}")
+    for name, gate in gates.items():
+        if isinstance(gate, jax.core.Tracer) or not length:
+            continue
+        if name == "lr" and not (gate >= 0).all():
+            raise ValueError(f"lr must be at least 0; its smallest value is {gate.min()}")
+        if name != "lr" and not (gate <= 0).all():
+            raise ValueError(
+                f"{name} must be the log of a gate in [0, 1], at most 0; its largest value is {gate.max()}"
+            )
+
+
+def check_state(state: SurpriseState, expected: PyTree, anchored: bool) -> None:
+    """Raises `ValueError` for the state of a memory of another shape, or one that ends inside a chunk."""
+    for name in ("memory", "momentum"):
+        shapes, wanted = (jax.tree.map(jnp.shape, tree) for tree in (getattr(state, name), expected))
+        if shapes != wanted:
+            raise ValueError(f"this state is another memory's: its {name} has the shapes {shapes}, not {wanted}")
+    if anchored and state.within:
+        raise ValueError(
+            f"this state ends {state.within} tokens into a chunk, at whose start gradients are taken; "
+            "cut the stream at multiples of chunk_size"
+        )
+
+
+def state_dtype(*arrays: Array) -> Any:
+    """The dtype of state and coefficients: float32, or float64 where that is given."""
+    return jnp.promote_types(jnp.result_type(*arrays), jnp.float32)
+
+
+def over_chunks(
+    step: Callable[[PyTree, PyTree, Bool[Array, "C"]], tuple[PyTree, Float[Array, "C dv"]]],
+    state: PyTree,
+    tokens: PyTree,
+    mask: Bool[Array, "L"],
+    chunk_size: int,
+) -> tuple[PyTree, Float[Array, "L dv"]]:
+    """Scans `step(state, tokens of a chunk, mask)` over chunks; the last one is filled up with masked zeros.
+
+    For the gradient only the states between the chunks are kept: all else is O(chunk_size) per token, and cheap.
+    """
+    length = mask.shape[0]
+    size = min(chunk_size, length)
+    # What is masked may hold anything, even NaN, and 0 * NaN is NaN.
+    tokens = jax.tree.map(lambda x: jnp.where(mask.reshape(-1, *[1] * (x.ndim - 1)), x, 0), tokens)
+
+    def cut(x: Array) -> Array:
+        x = jnp.pad(x, ((0, -length % size), *[(0, 0)] * (x.ndim - 1)))
+        return x.reshape(-1, size, *x.shape[1:])
+
+    chunks = jax.tree.map(cut, (tokens, mask))
+    state = carry_like(state, jax.tree.leaves(tokens)[0])
+    step_on = jax.checkpoint(lambda state, chunk: step(state, *chunk), prevent_cse=False)
+    state, out = jax.lax.scan(step_on, state, chunks)
+    return state, out.reshape(-1, out.shape[-1])[:length]

@@ -1,0 +1,183 @@
+"""Linear surprise memory against the plain recurrence: any kind, any cut, any chunk size, any gate.
+
+Gradients, meshes, padding and the like: test_every_op.py.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import surprise as oracle
+from oracles.checking import assert_close, cast, quick
+
+from memjax import ops
+
+DK, DV = 3, 2
+LINEAR = ("closed_form", "associative", "sequential")
+KINDS = {
+    "token": {"gradient_at": "token"},
+    "chunk": {"gradient_at": "chunk"},
+    "decay first": {"gradient_at": "token", "decay_before_gradient": True},
+    "chunk, decay first": {"gradient_at": "chunk", "decay_before_gradient": True},
+}
+every_impl = pytest.mark.parametrize("impl", LINEAR)
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def tokens(rng, length, gates="open", dk=DK, dv=DV):
+    """q, k, v, log_keep, log_momentum, lr: at most moderately unstable, so that all numbers stay of one size."""
+    q, k = rng.normal(size=(2, length, dk)) / np.sqrt(dk)
+    v = rng.normal(size=(length, dv))
+    keep, momentum = (np.log(rng.uniform(0.3, 1, length)) for _ in range(2))
+    if gates == "no forgetting":
+        keep = np.zeros(length)
+    if gates == "no momentum":
+        momentum = np.full(length, -np.inf)
+    if gates == "closing":  # some gates are shut, and all that was before is gone
+        keep, momentum = (np.where(rng.random(length) < 0.4, -np.inf, gate) for gate in (keep, momentum))
+    return q, k, v, keep, momentum, rng.uniform(0, 1, length)
+
+
+def start(rng, dk=DK, dv=DV):
+    return ops.SurpriseState(*rng.normal(size=(2, dk, dv)))
+
+
+def expected(arrays, state, mask, kind, size, **options):
+    options |= {"chunk": size if "chunk" in kind else None, "decay_first": "decay" in kind, "mask": mask}
+    out, (memory,), (momentum,) = oracle.surprise([state.memory], [state.momentum], *arrays, **options)
+    return out, memory, momentum
+
+
+def run(kind, size, impl, arrays, memory, momentum, mask):
+    state = ops.SurpriseState(memory, momentum)
+    options = KINDS[kind] | {"mask": jnp.asarray(mask), "chunk_size": size, "impl": impl}
+    out, state = ops.surprise_linear(*arrays, state, **options)
+    return out, state.memory, state.momentum
+
+
+@functools.cache
+def compiled(kind, size, impl):
+    return jax.jit(functools.partial(run, kind, size, impl), compiler_options=quick())
+
+
+@pytest.mark.parametrize("gates", ["open", "no forgetting", "no momentum", "closing"])
+@pytest.mark.parametrize("size", [1, 4, 7, 16])
+@every_kind
+@every_impl
+def test_values_and_states_are_those_of_the_plain_recurrence(rng, kind, size, impl, gates):
+    """Seven tokens: chunks that divide them, that do not, and one that is larger."""
+    arrays, state, mask = tokens(rng, 7, gates), start(rng), np.array([1, 1, 0, 1, 0, 1, 1], bool)
+    with jax.enable_x64(True):
+        got = compiled(kind, size, impl)(*cast((arrays, state.memory, state.momentum, mask), jnp.float64))
+    assert all(x.dtype == jnp.float64 for x in got)
+    assert_close(got, expected(arrays, state, mask, kind, size), 1e-10)
+
+
+@settings(max_examples=8, deadline=None)
+@given(cuts=st.lists(st.integers(0, 12), max_size=3), size=st.sampled_from([1, 3, 5, 64]), seed=st.integers(0, 99))
+def test_a_stream_cut_anywhere_is_one_call(cuts, size, seed):
+    arrays, state = tokens(np.random.default_rng(seed), 12), start(np.random.default_rng(seed))
+    with jax.enable_x64(True):
+        outs, parts = [], state
+        for begin, end in zip([0, *sorted(cuts)], [*sorted(cuts), 12], strict=True):
+            out, parts = ops.surprise_linear(*(jnp.asarray(x[begin:end]) for x in arrays), parts, chunk_size=size)
+            outs.append(out)
+    got = (np.concatenate(outs), np.asarray(parts.memory), np.asarray(parts.momentum))
+    assert_close(got, expected(arrays, state, np.ones(12), "token", None), 1e-10)
+
+
+def test_in_chunk_mode_a_stream_is_cut_at_the_borders_of_chunks_or_not_at_all(rng):
+    arrays = cast(tokens(rng, 8), jnp.float32)
+
+    def write(begin, end, state=None):
+        return ops.surprise_linear(*(x[begin:end] for x in arrays), state, gradient_at="chunk", chunk_size=4)
+
+    whole, middle = write(0, 8)[1], write(0, 4)[1]
+    assert_close(write(4, 8, middle)[1], whole, 1e-6)
+    with pytest.raises(ValueError, match=r"ends 3 tokens into a chunk.*multiples of chunk_size"):
+        write(3, 8, write(0, 3)[1])
+
+
+def test_without_momentum_and_with_decay_first_it_is_gated_deltanet(rng):
+    """An independent recurrence: S <- keep (I - beta k k^T) S + beta k v^T; with all kept, DeltaNet."""
+    for gates in ("no momentum", "neither"):
+        q, k, v, keep, momentum, lr = tokens(rng, 9, "no momentum")
+        keep = np.zeros(9) if gates == "neither" else keep
+        memory, out = np.zeros((DK, DV)), []
+        for t in range(9):
+            memory = np.exp(keep[t]) * (np.eye(DK) - lr[t] * np.outer(k[t], k[t])) @ memory + lr[t] * np.outer(
+                k[t], v[t]
+            )
+            out.append(q[t] @ memory)
+        with jax.enable_x64(True):
+            arrays = cast((q, k, v, keep, momentum, lr), jnp.float64)
+            got, state = ops.surprise_linear(*arrays, decay_before_gradient=True, chunk_size=4)
+        assert_close((got, state.memory), (np.stack(out), memory), 1e-12)
+
+
+def test_bfloat16_inputs_have_a_float32_state_and_are_near_float64(rng):
+    arrays = tokens(rng, 64)
+    rounded = cast(arrays, jnp.bfloat16)
+    out, state = ops.surprise_linear(*rounded, chunk_size=16)
+    assert out.dtype == jnp.bfloat16 and state.memory.dtype == jnp.float32
+    exact = cast(jax.tree.map(lambda x: np.asarray(x, np.float64), rounded), jnp.float32)
+    wanted = ops.surprise_linear(*exact, chunk_size=16)
+    assert_close(state, wanted[1], 1e-6)
+    assert_close(out, wanted[0], 0.01)
+
+
+def test_correlated_keys_stay_finite_in_token_mode_whatever_the_chunk(rng):
+    """The case of the spec: correlation .5, no momentum, lr .5, 2,048 tokens; chunk mode grows without bound."""
+    length, dk = 2048, 64
+    common, own = rng.normal(size=dk), rng.normal(size=(length, dk))
+    k = np.sqrt(0.5) * common + np.sqrt(0.5) * own
+    k /= np.linalg.norm(k, axis=1, keepdims=True)
+    arrays = (k, k, rng.normal(size=(length, 4)), np.zeros(length), np.full(length, -np.inf), np.full(length, 0.5))
+    arrays = cast(arrays, jnp.float32)
+    outs = [ops.surprise_linear(*arrays, chunk_size=size)[0] for size in (16, 64)]
+    assert_close(*outs, 1e-4)
+    assert jnp.abs(outs[0]).max() < 10
+    assert not jnp.abs(ops.surprise_linear(*arrays, chunk_size=64, gradient_at="chunk")[0]).max() < 1e3
+
+
+def test_the_gradient_keeps_no_state_per_token(rng):
+    """Only those between chunks: else 2,048 tokens of two 64 x 64 matrices would take 67 MB."""
+    arrays = cast(tokens(rng, 2048, dk=64, dv=64), jnp.float32)
+
+    def temp(impl, size):
+        def loss(arrays):
+            return ops.surprise_linear(*arrays, chunk_size=size, impl=impl)[0].sum()
+
+        return jax.jit(jax.grad(loss)).lower(arrays).compile().memory_analysis().temp_size_in_bytes
+
+    assert temp("closed_form", 64) < 12e6
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"chunk_size": 0}, "chunk_size must be at least 1, not 0"),
+        ({"gradient_at": "tokens"}, "gradient_at must be one of token, chunk, not 'tokens'"),
+        ({"impl": "fast"}, "impl must be one of closed_form.*not 'fast'"),
+        ({"log_keep": np.full(4, 0.5)}, "log_keep must be the log of a gate in .0, 1.*0.5"),
+        ({"log_keep": np.full(4, np.nan)}, "log_keep must be the log of a gate"),
+        ({"lr": np.full(4, -0.5)}, "lr must be at least 0.*-0.5"),
+        ({"lr": np.zeros(5)}, "lr must have one number for each of 4 tokens"),
+        ({"v": np.zeros((5, 2))}, "q and k must be .L, dk."),
+        ({"k": np.zeros((4, 3), int)}, "must be floating"),
+        ({"state": ops.SurpriseState(np.zeros((3, 3)), np.zeros((3, 3)))}, "another memory's.*3, 3.*3, 2"),
+    ],
+)
+def test_what_does_not_fit_is_said_in_one_line(rng, unchecked, change, words):
+    arrays = cast(
+        dict(zip(("q", "k", "v", "log_keep", "log_momentum", "lr"), tokens(rng, 4), strict=True)), jnp.float32
+    )
+    change = {
+        key: x if key in ("chunk_size", "gradient_at", "impl", "state") else jnp.asarray(x) for key, x in change.items()
+    }
+    with pytest.raises((ValueError, TypeError), match=words):
+        ops.surprise_linear(**{**arrays, **change})

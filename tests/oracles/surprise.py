@@ -1,0 +1,61 @@
+"""Titans' recurrence, token by token, from the equations: S_t = eta S - theta grad, M_t = keep M + S_t, o_t = M_t(q_t).
+
+Memories are lists of matrices with an activation between them; one matrix is linear memory.
+"""
+
+import numpy as np
+
+ACTIVATIONS = {
+    "none": (lambda x: x, np.ones_like),
+    "tanh": (np.tanh, lambda x: 1 - np.tanh(x) ** 2),
+    "silu": (lambda x: x * _sigmoid(x), lambda x: _sigmoid(x) * (1 + x * (1 - _sigmoid(x)))),
+}
+
+
+def _sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def apply(weights, x, activation="none"):
+    act, _ = ACTIVATIONS[activation]
+    for place, w in enumerate(weights):
+        x = x @ w
+        if place < len(weights) - 1:
+            x = act(x)
+    return x
+
+
+def gradient(weights, x, target, activation="none"):
+    """Of 1/2 |M(x) - target|^2 by each matrix."""
+    act, slope = ACTIVATIONS[activation]
+    inputs, before = [x], []
+    for place, w in enumerate(weights):
+        before.append(inputs[-1] @ w)
+        inputs.append(act(before[-1]) if place < len(weights) - 1 else before[-1])
+    delta, found = inputs[-1] - target, []
+    for place in reversed(range(len(weights))):
+        found.insert(0, np.outer(inputs[place], delta))
+        if place:
+            delta = (weights[place] @ delta) * slope(before[place - 1])
+    return found
+
+
+def surprise(
+    memory, momentum, q, k, v, log_keep, log_momentum, lr, *, mask, chunk, decay_first=False, activation="none",
+    read="token",
+):  # fmt: skip
+    """(out, memory, momentum). chunk=None: the gradient is taken at the memory before each token; else where the chunk
+    of that many tokens began. read="chunk": outputs too. A masked token is padding: it writes nothing and asks 0.
+    """
+    out = []
+    for t in range(len(q)):
+        keep, eta = np.exp(log_keep[t]), np.exp(log_momentum[t])
+        if chunk is None or t % chunk == 0:
+            anchor = memory
+        if mask[t]:
+            at = [keep * m for m in anchor] if decay_first else anchor
+            slopes = gradient(at, k[t], v[t], activation)
+            momentum = [eta * s - lr[t] * g for s, g in zip(momentum, slopes, strict=True)]
+            memory = [keep * m + s for m, s in zip(memory, momentum, strict=True)]
+        out.append(apply(anchor if read == "chunk" else memory, mask[t] * q[t], activation))
+    return np.stack(out), memory, momentum
