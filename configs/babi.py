@@ -3,6 +3,7 @@
     memjax prepare babi --from=ARCHIVE --data_dir=data               once
     memjax train --config=configs/babi.py:rehearsal,task=1 --data_dir=data     CPU size: 16 to 24 min on a core
     memjax train --config=configs/babi.py:continual,task=1 --data_dir=data
+    memjax train --config=configs/babi.py:surprise,task=1 --data_dir=data      Titans' memory
     memjax train --config=configs/babi.py:rehearsal,task=0 --data_dir=data     all jointly, paper size
 
 folder=en (1k), en-10k, or any other folder that was prepared. The published 10k training file of task 3 is not to be
@@ -14,12 +15,14 @@ from ml_collections import ConfigDict
 from memjax.config import parse_arg
 from memjax.errors import unknown
 
+VARIANTS = ("rehearsal", "continual", "surprise", "directly", "multi_hop")
+
 
 def get_config(arg: str = "rehearsal") -> ConfigDict:
     """The memory named before the first comma, or `directly`, `multi_hop`; then task=, folder=, seed=."""
     variant, values = parse_arg(arg, "rehearsal", task=1, folder="en-10k", seed=0)
-    if variant not in ("rehearsal", "continual", "directly", "multi_hop"):
-        raise unknown("variant of configs/babi.py", variant, ("rehearsal", "continual", "directly", "multi_hop"))
+    if variant not in VARIANTS:
+        raise unknown("variant of configs/babi.py", variant, VARIANTS)
     joint = values["task"] == 0
     direct = variant in ("directly", "multi_hop")
     continual = variant == "continual"
@@ -30,9 +33,12 @@ def get_config(arg: str = "rehearsal") -> ConfigDict:
     config.task.update(words=15, data_dir="data")
 
     config.memory = ConfigDict({"name": "rehearsal" if direct else variant, "slots": 20})
-    config.memory.update(layers=3 if joint else 2, heads=4, encoder="transformer", normalize="slots")
-    # Ours to choose: some twenty sentences at most, and about K / sqrt(N). With 1 and 1 few slots come to be used.
-    config.memory.update(retention=20.0, write_gain=6.0)
+    config.memory.update(layers=3 if joint else 2, heads=4)
+    if variant == "surprise":
+        config.memory.update(memory_heads=1, momentum=True, forgetting=True, retention=1000.0)
+    else:
+        # Ours to choose: some twenty sentences at most, and about K / sqrt(N). With 1 and 1 few slots come to be used.
+        config.memory.update(encoder="transformer", normalize="slots", retention=20.0, write_gain=6.0)
     if continual:
         config.memory.update_heads = 4
     # A hidden layer in the head, unlike the paper: without one, yes-or-no questions (tasks 6, 9, 10) cannot be learned.

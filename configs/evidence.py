@@ -6,6 +6,7 @@
     memjax train --config=configs/evidence.py:paper,discrete=1
     memjax train --config=configs/evidence.py:paper,system=directly  or multi_hop
     memjax train --config=configs/evidence.py:paper,memory=continual CM: 28.4 / 31.7, discrete 22.1 / 25.0
+    memjax train --config=configs/evidence.py:small,memory=surprise  Titans' memory in place of RM's, or at any size
     memjax train --config=configs/evidence.py:long                   R_l = 1000, K = N = 20
 
 Ablations, each one override:
@@ -29,6 +30,13 @@ SIZES = {
     "long": {"facts": 2000, "length": 1000, "queries": 40, "answers": 30, "evidence": 10, "groups": 20},
 }
 
+REHEARSAL = {"encoder": "transformer", "normalize": "slots", "retention": 1.0, "write_gain": 1.0}
+MEMORIES = {
+    "rehearsal": REHEARSAL,
+    "continual": {**REHEARSAL, "update_heads": 4},
+    "surprise": {"memory_heads": 1, "momentum": True, "forgetting": True, "retention": 1000.0},
+}
+
 
 def get_config(arg: str = "demo") -> ConfigDict:
     """The variant named before the first comma; then system=, memory=, discrete=, seed=."""
@@ -47,11 +55,9 @@ def get_config(arg: str = "demo") -> ConfigDict:
     config.task.update(train=400, valid=5, test=20, seed=0)
 
     config.memory = ConfigDict({"name": values["memory"], "slots": 20})
-    if values["memory"] in ("rehearsal", "continual"):
-        config.memory.update(layers=2 if on_cpu else 3, heads=4, encoder="transformer", normalize="slots")
-        config.memory.update(retention=1.0, write_gain=1.0)
-    if continual:
-        config.memory.update_heads = 4
+    config.memory.update(MEMORIES.get(values["memory"], {}))
+    if values["memory"] in MEMORIES:
+        config.memory.update(layers=2 if on_cpu else 3, heads=4)
     config.model = ConfigDict({"width": 64 if on_cpu else 128, "hops": 2, "head_layers": 0, "dtype": "float32"})
 
     config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})

@@ -14,9 +14,13 @@ from memjax.models import build
 EVIDENCE = [
     f"{variant},{options}"
     for variant in ("demo", "small", "paper", "long")
-    for options in ("seed=3", "memory=continual", "system=directly", "system=multi_hop,discrete=1")
+    for options in ("seed=3", "memory=continual", "memory=surprise", "system=directly", "system=multi_hop,discrete=1")
 ]
-BABI = [f"{variant},task={task}" for variant in ("rehearsal", "continual", "directly", "multi_hop") for task in (0, 15)]
+BABI = [
+    f"{variant},task={task}"
+    for variant in ("rehearsal", "continual", "surprise", "directly", "multi_hop")
+    for task in (0, 15)
+]
 SHIPPED = [("evidence", arg) for arg in EVIDENCE] + [("babi", arg) for arg in BABI]
 
 

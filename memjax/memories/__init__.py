@@ -7,13 +7,25 @@ from memjax.errors import MemjaxError, require, unknown
 from memjax.memories.continual import ContinualMemory
 from memjax.memories.contract import Memory, Slots, memorize
 from memjax.memories.rehearsal import RehearsalMemory
+from memjax.memories.surprise import SurpriseMemory
 
 registry: dict[str, type[Memory]] = {
     "continual": ContinualMemory,
     "rehearsal": RehearsalMemory,
+    "surprise": SurpriseMemory,
 }
 
-__all__ = ["ContinualMemory", "Memory", "RehearsalMemory", "Slots", "check_size", "create", "memorize", "registry"]
+__all__ = [
+    "ContinualMemory",
+    "Memory",
+    "RehearsalMemory",
+    "Slots",
+    "SurpriseMemory",
+    "check_size",
+    "create",
+    "memorize",
+    "registry",
+]
 
 
 def create(name: str, *, slots: int, **sizes) -> Memory:
@@ -43,8 +55,8 @@ def create(name: str, *, slots: int, **sizes) -> Memory:
     for size, value in {"num_slots": slots, **sizes}.items():
         if typing.get_origin(hints[size]) is typing.Literal and value not in typing.get_args(hints[size]):
             raise unknown(size, value, typing.get_args(hints[size]))
-        if hints[size] in (int, float, str):
-            word = {int: "a whole number", float: "a number", str: "a name"}[hints[size]]
+        if hints[size] in (bool, int, float, str):
+            word = {bool: "true or false", int: "a whole number", float: "a number", str: "a name"}[hints[size]]
             if hints[size] is float and type(value) is int:
                 sizes[size] = value = float(value)
             require(type(value) is hints[size], f"{size.removeprefix('num_')} must be {word}, not {value!r}")

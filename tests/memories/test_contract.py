@@ -21,6 +21,8 @@ VARIANTS = {
     "continual": ("continual", {**TRANSFORMER, "update_heads": 2}),
     "rehearsal": ("rehearsal", TRANSFORMER),
     "rehearsal, other options": ("rehearsal", {**TRANSFORMER, "encoder": "gru", "normalize": "items"}),
+    "surprise": ("surprise", {**TRANSFORMER, "memory_heads": 2}),
+    "surprise, ablated": ("surprise", {**TRANSFORMER, "momentum": False, "forgetting": False}),
 }
 every_memory = pytest.mark.parametrize("variant", VARIANTS)
 

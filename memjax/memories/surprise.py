@@ -1,0 +1,127 @@
+"""Surprise memory (Titans, Behrouz et al. 2025) under the contract: associations, read by learned probes."""
+
+import math
+from typing import NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from memjax import ops
+from memjax.errors import require
+from memjax.memories.contract import Memory, Slots
+from memjax.memories.encoders import TransformerEncoder
+from memjax.typing import Any, Array, Bool, Float, Key
+
+EPSILON = 1e-6
+
+
+class Tokens(NamedTuple):
+    """Items as the memory takes them in, for each of Z heads: what to associate, and the gates (see `ops`)."""
+
+    keys: Float[Array, "*T N Z dk"]
+    values: Float[Array, "*T N Z dk"]
+    log_keep: Float[Array, "*T N Z"]
+    log_momentum: Float[Array, "*T N Z"]
+    lr: Float[Array, "*T N Z"]
+
+
+class SurpriseMemory(Memory):
+    """A segment encoder, then `ops.surprise_linear` item by item, in Z heads of `width // Z`; K learned probes read.
+
+    `k, v = silu(x W)`, `|k| = 1`; `log_keep`, `log_momentum` are log-sigmoids of x and `lr` a sigmoid of it, for each
+    item and head: with unit keys a rate below 1 is stable. `slot_p = rmsnorm(probe_p M) W_o`. Source: Titans
+    (2501.00663), Eq. 9 to 15. The contract and the encoder are ours, and so is how the probes read: without the
+    norm, and without forgetting that starts near none (`retention`, in items), training stays at chance for long.
+
+    The state is an `ops.SurpriseState` of `[Z, width // Z, width // Z]` each, float32. `momentum=False` and
+    `forgetting=False` are the paper's ablations. A stream is written in closed form, chunk by chunk.
+
+    >>> import jax, jax.numpy as jnp
+    >>> from memjax.memories import SurpriseMemory, memorize
+    >>> memory = SurpriseMemory(num_slots=4, width=8, segment=3, layers=1, heads=2)
+    >>> params = memory.init(jax.random.key(0), jnp.ones((5, 3, 8)), method=memorize)
+    >>> state, _ = memory.apply(params, jnp.ones((5, 3, 8)), method=memorize)
+    >>> state.memory.shape, memory.apply(params, state, method="slots").values.shape
+    ((1, 8, 8), (4, 8))
+    """
+
+    width: int
+    segment: int
+    layers: int = 3
+    heads: int = 4
+    memory_heads: int = 1
+    momentum: bool = True
+    forgetting: bool = True
+    retention: float = 1000.0
+    dtype: Any = jnp.float32
+
+    def validate(self) -> None:
+        for name in ("num_slots", "width", "segment", "heads", "memory_heads"):
+            require(
+                getattr(self, name) >= 1, f"{name.removeprefix('num_')} must be at least 1, not {getattr(self, name)}"
+            )
+        require(self.layers >= 0, f"layers must be at least 0, not {self.layers}")
+        for name in ("heads", "memory_heads"):
+            heads = getattr(self, name)
+            require(self.width % heads == 0, f"width {self.width} must be a multiple of {name} {heads}")
+        require(0 < self.retention <= 1e6, f"retention must be above 0 and at most 1e6, not {self.retention}")
+
+    def setup(self):
+        self.validate()
+        self.encode_segments = TransformerEncoder(self.width, self.segment, self.layers, self.heads, self.dtype)
+        self.key_of = nn.Dense(self.width, use_bias=False, dtype=self.dtype)
+        self.value_of = nn.Dense(self.width, use_bias=False, dtype=self.dtype)
+        self.keep_of = self.gate(math.log(self.retention)) if self.forgetting else None
+        self.momentum_of = self.gate(0.0) if self.momentum else None
+        self.lr_of = self.gate(0.0)
+        per_head = self.width // self.memory_heads
+        normal = nn.initializers.normal(1.0)
+        self.probes = self.param("probes", normal, (self.num_slots, self.memory_heads, per_head))
+        # Declared here and not by a submodule: `init` by `memorize` must make them, though it reads nothing.
+        self.read_out = self.param("read_out", nn.initializers.lecun_normal(), (self.width, self.width))
+
+    def gate(self, bias: float) -> nn.Dense:
+        """One number per item and head, in float32: gates are sums of many, and near 1."""
+        return nn.Dense(self.memory_heads, bias_init=nn.initializers.constant(bias))
+
+    def initial_state(self) -> ops.SurpriseState:
+        per_head = self.width // self.memory_heads
+        empty = jnp.zeros((self.memory_heads, per_head, per_head))
+        return ops.SurpriseState(empty, empty)
+
+    def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Tokens:
+        width = items.shape[-1]
+        require(width == self.width, f"items are {width} wide, this memory {self.width}; project the items first")
+        x = self.encode_segments(items, mask)
+        split = (*x.shape[:-1], self.memory_heads, width // self.memory_heads)
+        keys, values = (nn.silu(of(x)).astype(jnp.float32).reshape(split) for of in (self.key_of, self.value_of))
+        keys = keys * jax.lax.rsqrt((keys**2).sum(-1, keepdims=True) + EPSILON)
+        x = x.astype(jnp.float32)
+        lr = jax.nn.sigmoid(self.lr_of(x))
+        log_keep = jax.nn.log_sigmoid(self.keep_of(x)) if self.forgetting else jnp.zeros_like(lr)
+        log_momentum = jax.nn.log_sigmoid(self.momentum_of(x)) if self.momentum else jnp.full_like(lr, -jnp.inf)
+        return Tokens(keys, values, log_keep, log_momentum, lr)
+
+    def write(
+        self, state: ops.SurpriseState, features: Tokens, mask: Bool[Array, "N"], *, key: Key | None = None
+    ) -> tuple[ops.SurpriseState, Float[Array, ""]]:
+        del key
+
+        def one_head(state, tokens):
+            # Nobody reads in between: the queries are of no account, and XLA drops their answers.
+            _, state = ops.surprise_linear(tokens.keys, *tokens, state, mask=mask)
+            return state
+
+        return jax.vmap(one_head, (0, 1))(state, features), jnp.zeros((), jnp.float32)
+
+    def write_stream(
+        self, state: ops.SurpriseState, features: Tokens, mask: Bool[Array, "T N"], *, key: Key | None = None
+    ) -> tuple[ops.SurpriseState, Float[Array, ""]]:
+        flat, mask = jax.tree.map(lambda x: x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]), (features, mask))
+        return self.write(state, flat, mask, key=key)
+
+    def slots(self, state: ops.SurpriseState) -> Slots:
+        read = jnp.einsum("kza,zab->kzb", self.probes, state.memory)
+        read = read * jax.lax.rsqrt((read**2).mean(-1, keepdims=True) + EPSILON)
+        return Slots(read.reshape(self.num_slots, -1) @ self.read_out, jnp.ones(self.num_slots, bool))
