@@ -37,8 +37,10 @@ def get_config(arg: str = "rehearsal") -> ConfigDict:
     if variant == "surprise":
         config.memory.update(memory_heads=1, momentum=True, forgetting=True, retention=1000.0)
     else:
+        config.memory.update(encoder="transformer", normalize="slots")
         # Ours to choose: some twenty sentences at most, and about K / sqrt(N). With 1 and 1 few slots come to be used.
-        config.memory.update(encoder="transformer", normalize="slots", retention=20.0, write_gain=6.0)
+        # Small slots at the start are quicker to be written over.
+        config.memory.update(retention=20.0, write_gain=6.0, initial_std=0.2)
     if continual:
         config.memory.update_heads = 4
     # A hidden layer in the head, unlike the paper: without one, yes-or-no questions (tasks 6, 9, 10) cannot be learned.
@@ -53,12 +55,13 @@ def get_config(arg: str = "rehearsal") -> ConfigDict:
     # Warm-up, fall and clipping are ours to choose (the papers do not say).
     config.optimizer = ConfigDict({"learning_rate": 1e-3, "warmup_steps": 100, "clip_norm": 1.0})
 
-    config.training = ConfigDict({"batch_size": 64 if joint else 32, "microbatches": 1, "seed": values["seed"]})
+    # Small batches: with 32, task 9 is known by heart before its rule is found (train .95, validation .83).
+    config.training = ConfigDict({"batch_size": 64 if joint else 16, "microbatches": 1, "seed": values["seed"]})
     config.training.update(log_every=50, validate_every=500, validate_examples=1000, checkpoint_every=500)
     if joint:
         config.optimizer.decay_steps = 50_000
         config.training.update(steps=200_000, sampler_steps=20_000)
     else:
         config.optimizer.decay_steps = 1000
-        config.training.update(steps=8000, sampler_steps=3000)
+        config.training.update(steps=11_000, sampler_steps=3000)
     return config

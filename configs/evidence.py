@@ -30,7 +30,8 @@ SIZES = {
     "long": {"facts": 2000, "length": 1000, "queries": 40, "answers": 30, "evidence": 10, "groups": 20},
 }
 
-REHEARSAL = {"encoder": "transformer", "normalize": "slots", "retention": 1.0, "write_gain": 1.0}
+START = {"initial_std": 1.0, "retention": 1.0, "write_gain": 1.0}
+REHEARSAL = {"encoder": "transformer", "normalize": "slots", **START}
 MEMORIES = {
     "rehearsal": REHEARSAL,
     "continual": {**REHEARSAL, "update_heads": 4},

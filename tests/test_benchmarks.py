@@ -91,3 +91,23 @@ def test_bench_write_runs_and_writes_what_it_found(tmp_path):
     assert all(target["met"] in (True, False) for target in found["targets"])
     assert all(difference < 1e-4 for difference in found["differences"].values())
     assert any("PyTorch left out" in note for note in found["notes"]) == (not torch)
+
+
+@pytest.mark.slow
+def test_bench_surprise_runs_and_writes_what_it_found(tmp_path):
+    out = tmp_path / "bench_surprise.json"
+    command = [sys.executable, "benchmarks/bench_surprise.py", "--quick", "--repeats", "2", "--out", str(out)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+    environment["XLA_FLAGS"] = "--xla_backend_optimization_level=0"  # compiling is most of the work
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(out.read_text())
+
+    theirs = importlib.util.find_spec("titans_pytorch") is not None
+    contenders = {"token", "chunk", "mlp", "sequential", "associative"}
+    for job in ("forward", "gradient"):
+        names = {row["contender"] for row in found["rows"] if row["job"] == job}
+        assert names >= contenders and (len(names) == 9) == theirs
+    assert all(row.keys() >= SPREAD and row["min"] > 0 and row["peak_bytes"] >= 0 for row in found["rows"])
+    assert found["differences"] and all(difference < 1e-4 for difference in found["differences"].values())
+    assert any("titans-pytorch left out" in note for note in found["notes"]) == (not theirs)

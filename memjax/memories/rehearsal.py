@@ -18,11 +18,12 @@ class RehearsalMemory(Memory):
     equal slots would stay equal for ever. Items must be `width` wide. What rehearses the memory while it trains is
     not part of it: see `memjax.models.rehearser`.
 
-    Two choices of where training starts, on which the papers are silent. `retention`: for about how many segments a
-    slot keeps what is not overwritten (the update gate's bias is its logarithm); 1 forgets half with each segment.
-    `write_gain`: how much larger than usual the weights are that take items into a slot. An item is spread over K
-    slots, so that N items come in about `sqrt(N) / K` large; with `K / sqrt(N)` all slots take part from the first
-    step, where otherwise a few may win for ever.
+    Three choices of where training starts, on which the papers are silent. `initial_std`: the standard deviation of the
+    slots before the first segment; large slots are easy to tell apart, small ones quick to be written over.
+    `retention`: for about how many segments a slot keeps what is not overwritten (the update gate's bias is its
+    logarithm); 1 forgets half with each segment. `write_gain`: how much larger than usual the weights are that take
+    items into a slot. An item is spread over K slots, so that N items come in about `sqrt(N) / K` large; with
+    `K / sqrt(N)` all slots take part from the first step, where otherwise a few may win for ever.
 
     >>> import jax, jax.numpy as jnp
     >>> from memjax.memories import RehearsalMemory, memorize
@@ -39,6 +40,7 @@ class RehearsalMemory(Memory):
     heads: int = 4
     encoder: str = "transformer"
     normalize: Normalize = "slots"
+    initial_std: float = 1.0
     retention: float = 1.0
     write_gain: float = 1.0
     dtype: Any = jnp.float32
@@ -52,7 +54,7 @@ class RehearsalMemory(Memory):
         require(self.width % self.heads == 0, f"width {self.width} must be a multiple of heads {self.heads}")
         if self.encoder not in ("transformer", "gru"):
             raise unknown("encoder", self.encoder, ("transformer", "gru"))
-        for name in ("retention", "write_gain"):
+        for name in ("initial_std", "retention", "write_gain"):
             sound = 0 < getattr(self, name) <= 1e6
             require(sound, f"{name} must be above 0 and at most 1e6, not {getattr(self, name)}")
         require(self.encoder != "gru" or self.width % 2 == 0, f"width {self.width} must be even for the gru encoder")
@@ -65,7 +67,7 @@ class RehearsalMemory(Memory):
             self.encode_segments = GRUEncoder(self.width, self.dtype)
         else:
             self.encode_segments = TransformerEncoder(self.width, self.segment, self.layers, self.heads, self.dtype)
-        self.start = self.param("initial_slots", nn.initializers.normal(1.0), (self.num_slots, self.width))
+        self.start = self.param("initial_slots", nn.initializers.normal(self.initial_std), (self.num_slots, self.width))
         attention = additive_params(self, "attention", self.width, self.width, self.width)
         self.params_of_write = ops.SlotWriteParams(attention, self.update_params())
 

@@ -166,3 +166,10 @@ def test_write_gain_enlarges_the_weights_that_take_items_in_and_no_others(name, 
     }
     assert ratios.pop(larger) == pytest.approx(6, rel=1e-4)
     assert set(ratios.values()) == {1.0}
+
+
+@pytest.mark.parametrize("name", ["rehearsal", "continual"])
+def test_initial_std_is_how_far_the_slots_are_apart_at_the_start(name):
+    memory = memories.create(name, slots=50, width=64, segment=2, layers=0, initial_std=0.2)
+    slots = init(memory, jnp.ones((1, 2, 64)))["params"]["initial_slots"]
+    assert float(slots.std()) == pytest.approx(0.2, rel=0.05)
