@@ -1,4 +1,4 @@
-"""Around a memory: encoders of queries, readers, heads, the rehearser, and systems that read the stream directly."""
+"""Around a memory: query encoders, readers, heads, rehearser; systems that read the stream itself; sequence layers."""
 
 import dataclasses
 
@@ -9,16 +9,24 @@ from memjax.config import Config
 from memjax.errors import MemjaxError, require
 from memjax.models.asked import AskedMemory
 from memjax.models.direct import DirectlyReason, HistorySampler, MultiHopReason
+from memjax.models.surprise_layer import LMM
+from memjax.models.titans import MAC, MAG, MAL
+from memjax.models.window_attention import WindowAttention
 from memjax.tasks.contract import TaskShape
 
 System = AskedMemory | DirectlyReason | MultiHopReason | HistorySampler
 
 __all__ = [
+    "LMM",
+    "MAC",
+    "MAG",
+    "MAL",
     "AskedMemory",
     "DirectlyReason",
     "HistorySampler",
     "MultiHopReason",
     "System",
+    "WindowAttention",
     "build",
     "build_sampler",
 ]

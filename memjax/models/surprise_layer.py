@@ -1,0 +1,132 @@
+"""LMM: surprise memory alone as a sequence layer (Titans), streamed."""
+
+import math
+from typing import NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from memjax import ops
+from memjax.errors import require
+from memjax.typing import Any, Array, Bool, Float
+
+EPSILON = 1e-6
+
+
+class HeadMemory(nn.Module):
+    """A linear surprise memory for each head, with gates that are functions of the token: `ops.surprise_linear`.
+
+    `log_keep` and `log_momentum` are log-sigmoids and `lr` a sigmoid of x W + b: with keys of length 1, rates below 1
+    are stable. retention: for about how many tokens, at the start, a memory keeps what is not written over.
+    gradient_at: "token", exact; or "chunk", as published for training. `momentum=False`, `forgetting=False`: the
+    ablations of Titans (2501.00663), Table 5.
+    """
+
+    heads: int
+    momentum: bool = True
+    forgetting: bool = True
+    gradient_at: str = "token"
+    chunk: int = 64
+    retention: float = 1000.0
+
+    @nn.compact
+    def __call__(
+        self,
+        q: Float[Array, "L H dh"],
+        k: Float[Array, "L H dh"],
+        v: Float[Array, "L H dh"],
+        x: Float[Array, "L d"],
+        state: ops.SurpriseState,
+        mask: Bool[Array, "L"] | None = None,
+    ) -> tuple[Float[Array, "L H dh"], ops.SurpriseState]:
+        """Writes every token and reads the memory after it; what is masked writes nothing."""
+        # In float32 whatever dtype the rest has: gates are near 1, and many are multiplied.
+        keep, momentum, lr = jnp.split(nn.Dense(3 * self.heads, name="gates")(x.astype(jnp.float32)), 3, axis=-1)
+        log_keep = jax.nn.log_sigmoid(keep + math.log(self.retention)) if self.forgetting else jnp.zeros_like(keep)
+        log_momentum = jax.nn.log_sigmoid(momentum) if self.momentum else jnp.full_like(momentum, -jnp.inf)
+
+        def one_head(state, *tokens):
+            return ops.surprise_linear(*tokens, state, mask=mask, gradient_at=self.gradient_at, chunk_size=self.chunk)
+
+        tokens = (unit(q), unit(k), v, log_keep, log_momentum, jax.nn.sigmoid(lr))
+        return jax.vmap(one_head, (0, *[1] * 6), (1, 0))(state, *tokens)
+
+
+def empty_memory(heads: int, width: int) -> ops.SurpriseState:
+    """The state of a `HeadMemory` that has read nothing; width: of all heads together."""
+    empty = jnp.zeros((heads, width // heads, width // heads))
+    return ops.SurpriseState(empty, empty)
+
+
+class SurpriseLayerState(NamedTuple):
+    """The memory of every head, and the last inputs of the convolution."""
+
+    memory: ops.SurpriseState
+    recent: Float[Array, "3 d3"]
+
+
+class LMM(nn.Module):
+    """`out = (rmsnorm(M_t(q_t)) * silu(x W_g)) W_o`, each head a `HeadMemory`, which says what its settings do.
+
+    `q, k, v = silu(conv(x W))`, with a causal convolution over 4 tokens for each channel. Source: Titans (2501.00663),
+    3.1 and 4.4. `persistent` learned tokens are written before the first of any stream.
+
+    One example, `[L, width]`, of any length; the state goes in and comes out. A stream may be cut anywhere; with
+    gradient_at="chunk", at multiples of `chunk` only.
+
+    >>> import jax, jax.numpy as jnp
+    >>> layer, x = LMM(width=8, heads=2), jnp.ones((5, 8))
+    >>> params = layer.init(jax.random.key(0), x)
+    >>> out, state = layer.apply(params, x[:3])
+    >>> more, state = layer.apply(params, x[3:], state)
+    >>> more.shape, state.memory.memory.shape
+    ((2, 8), (2, 4, 4))
+    """
+
+    width: int
+    heads: int
+    persistent: int = 0
+    momentum: bool = True
+    forgetting: bool = True
+    gradient_at: str = "token"
+    chunk: int = 64
+    retention: float = 1000.0
+    dtype: Any = jnp.float32
+
+    def setup(self):
+        require(self.heads >= 1, f"heads must be at least 1, not {self.heads}")
+        require(self.width % self.heads == 0, f"width {self.width} must be a multiple of heads {self.heads}")
+        require(self.persistent >= 0, f"persistent must be at least 0, not {self.persistent}")
+        whole = self.gradient_at == "token" or self.persistent % self.chunk == 0
+        require(whole, f"persistent {self.persistent} must be a multiple of chunk {self.chunk} with gradient_at=chunk")
+        self.project = nn.Dense(3 * self.width, use_bias=False, dtype=self.dtype)
+        self.taps = self.param("taps", nn.initializers.normal(0.5), (4, 3 * self.width))
+        ablations = self.momentum, self.forgetting
+        self.remember = HeadMemory(self.heads, *ablations, self.gradient_at, self.chunk, self.retention)
+        self.norm = nn.RMSNorm(EPSILON, dtype=self.dtype)
+        self.open = nn.Dense(self.width, use_bias=False, dtype=self.dtype)
+        self.out = nn.Dense(self.width, use_bias=False, dtype=self.dtype)
+        self.in_front = self.param("persistent", nn.initializers.normal(1.0), (self.persistent, self.width))
+
+    def initial_state(self) -> SurpriseLayerState:
+        state = SurpriseLayerState(empty_memory(self.heads, self.width), jnp.zeros((3, 3 * self.width)))
+        return self(self.in_front, state)[1] if self.persistent else state
+
+    def __call__(
+        self, x: Float[Array, "L d"], state: SurpriseLayerState | None = None
+    ) -> tuple[Float[Array, "L d"], SurpriseLayerState]:
+        length, state = x.shape[0], self.initial_state() if state is None else state
+        if not length:
+            return x, state
+        inputs = jnp.concatenate([state.recent, self.project(x).astype(jnp.float32)])
+        mixed = sum(self.taps[i] * inputs[i : i + length] for i in range(4))
+        heads = nn.silu(mixed).reshape(length, 3, self.heads, self.width // self.heads)
+        read, memory = self.remember(*(heads[:, i] for i in range(3)), x, state.memory)
+        read = self.norm(read).reshape(length, self.width)
+        return self.out(read * nn.silu(self.open(x))), SurpriseLayerState(memory, inputs[length:])
+
+
+def unit(x: Float[Array, "*axes d"]) -> Float[Array, "*axes d"]:
+    """X at length 1; its gradient at 0 is finite."""
+    return x * jax.lax.rsqrt((x**2).sum(-1, keepdims=True) + EPSILON)
