@@ -12,7 +12,8 @@ Contenders, all on the same streams with the same weights, their slots compared 
 
 and three jobs: forward; gradient (of a mean square, with respect to all weights); step (gradient and an Adam update).
 By counting multiplications, memorize costs 1.35 times its encoder. Turns are interleaved and ratios taken turn by turn.
-A job that would not fit into --memory-gb runs on fewer streams, all contenders alike, and the table says how many.
+What would not fit into --memory-gb: a gradient keeps only what is at the borders of blocks of segments and computes the
+rest again, the encoder alone like memorize; other jobs run on fewer streams, all contenders alike. The table says so.
 """
 
 import argparse
@@ -105,14 +106,23 @@ class JaxSide:
         self.optimizer = optax.adam(1e-3)
         self.forwards = {"encoder": self.encode, "memorize": self.memorize, "plain": self.plain}
 
-    def encode(self, params, items):
-        """The encoder over all segments, alone."""
-        real = jnp.ones(items.shape[1:3], bool)
-        return jax.vmap(lambda x: self.memory.apply(params, x, real, method=lambda m, *a: m.encode_segments(*a)))(items)
+    def encode(self, params, items, remat=False):
+        """The encoder alone, over all segments; with `remat` block by block, of the size that memorize takes."""
 
-    def memorize(self, params, items):
+        def encode(segments):
+            real = jnp.ones(segments.shape[:2], bool)
+            return self.memory.apply(params, segments, real, method=lambda m, *a: m.encode_segments(*a))
+
+        if not remat:
+            return jax.vmap(encode)(items)
+        length, longest = items.shape[1], max(1, 64 // items.shape[2])
+        block = next(size for size in range(longest, 0, -1) if length % size == 0)
+        blocks = items.reshape(-1, length // block, block, *items.shape[2:]).swapaxes(0, 1)
+        return jax.lax.map(jax.checkpoint(jax.vmap(encode), prevent_cse=False), blocks)
+
+    def memorize(self, params, items, remat=False):
         """What the library does."""
-        return jax.vmap(lambda x: self.memory.apply(params, x, method=memorize)[0])(items)
+        return jax.vmap(lambda x: self.memory.apply(params, x, remat=remat, method=memorize)[0])(items)
 
     def plain(self, params, items):
         """Segment by segment: encode it, write it."""
@@ -132,9 +142,9 @@ class JaxSide:
         start = self.memory.apply(params, method="initial_state")
         return jax.vmap(lambda x: jax.lax.scan(step, start, x)[0])(items)
 
-    def job(self, job: str, name: str, items) -> tuple[Callable[[], Any], dict[str, float]]:
+    def job(self, job: str, name: str, items, remat: bool = False) -> tuple[Callable[[], Any], dict[str, float]]:
         """A contender ready to run, compiled ahead of time, and the facts of its compilation."""
-        forward = self.forwards[name]
+        forward = partial(self.forwards[name], remat=True) if remat else self.forwards[name]
         if job == "forward":
             run, facts = timing.compiled(forward, self.params, items)
             return partial(run, self.params, items), facts
@@ -226,9 +236,11 @@ def time_jobs(ours: JaxSide, sizes: Sizes, args) -> tuple[list[dict], list[dict]
     for length in sizes.lengths:
         for job in ("forward", "gradient", "step"):
             batch = batch_that_fits(sizes, length, job, args.memory_gb * 1e9)
+            remat = job == "gradient" and batch < sizes.batch
+            batch = sizes.batch if remat else batch
             items = streams(sizes, batch, length, args.seed)
             names = ("encoder", "memorize") if job == "gradient" else ("encoder", "memorize", "plain")
-            ready = {name: ours.job(job, name, items) for name in names}
+            ready = {name: ours.job(job, name, items, remat) for name in names}
             calls = {name: call for name, (call, _) in ready.items()}
             facts = {name: facts for name, (_, facts) in ready.items()}
             too_big = {n: f["temp_bytes"] for n, f in facts.items() if f.get("temp_bytes", 0) > args.memory_gb * 1e9}
@@ -239,7 +251,7 @@ def time_jobs(ours: JaxSide, sizes: Sizes, args) -> tuple[list[dict], list[dict]
             repeats = args.repeats if length < 1000 else max(3, args.repeats // 5)
             print(f"{job}, T={length}, B={batch}: {', '.join(calls)}", file=sys.stderr, flush=True)
             times = timing.take_turns(calls, repeats, max(1, args.calls // length))
-            where = {"T": length, "B": batch, "job": job}
+            where = {"T": length, "B": batch, "job": job, "remat": remat}
             for name, values in times.items():
                 rows.append(
                     {**where, "contender": name, "repeats": repeats, **timing.spread(values)} | facts.get(name, {})
@@ -443,6 +455,8 @@ def main() -> None:
         f"T={length}, {job}: B={batch} instead of {sizes.batch}, to stay within {args.memory_gb:g} GB."
         for length, batch, job in fewer
     ]
+    again = sorted({row["T"] for row in rows if row["remat"]})
+    notes += [f"T={length}, gradient: in blocks, computed again on the way back, both contenders." for length in again]
     results = {
         "command": timing.command(),
         "machine": machine,

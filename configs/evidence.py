@@ -15,6 +15,7 @@ Ablations, each one override:
     --config.rehearsal.mask_ratio=0.15    15% masked          --config.memory.encoder=gru          GRU encoder
     --config.memory.update_heads=1        single head (CM)    --config.memory.slots=10             K
     --config.task.segment=20              N                   --config.memory.normalize=items      softmax over items
+    --config.memory.momentum=False        no momentum         --config.memory.forgetting=False     none (both: surprise)
 """
 
 from ml_collections import ConfigDict

@@ -21,8 +21,17 @@ HEAD = (CONFIGS / "evidence.py").read_text().split('"""')[1]
 LISTED = re.findall(r"--config\.([\w.]+)=(\S+)", HEAD)
 EFFECT = {  # where an override alone says nothing: what else it needs
     "memory.update_heads": "demo,memory=continual",
+    "memory.momentum": "demo,memory=surprise",
+    "memory.forgetting": "demo,memory=surprise",
 }
-SYSTEMS = ["demo", "demo,memory=continual", "demo,system=directly", "demo,system=multi_hop", "demo,discrete=1"]
+SYSTEMS = [
+    "demo",
+    "demo,memory=continual",
+    "demo,memory=surprise",
+    "demo,system=directly",
+    "demo,system=multi_hop",
+    "demo,discrete=1",
+]
 
 
 class Reached(Exception):
@@ -87,7 +96,7 @@ def test_every_ablation_of_the_papers_is_listed():
     assert {name for name, _ in LISTED} == {
         "rehearsal.fragments", "rehearsal.sampler", "rehearsal.familiarity", "rehearsal.recollection",
         "rehearsal.mask_ratio", "memory.encoder", "memory.update_heads", "memory.slots", "task.segment",
-        "memory.normalize",
+        "memory.normalize", "memory.momentum", "memory.forgetting",
     }  # fmt: skip
 
 
