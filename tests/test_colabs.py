@@ -49,3 +49,12 @@ def test_the_memory_of_write_and_ask_answers():
     text = printed(COLABS / "write_and_ask.py")
     assert float(re.search(r"all: (\S+)", text)[1]) > 0.9
     assert "same slots: True" in text
+
+
+@pytest.mark.slow
+def test_in_surprise_the_new_surprises_and_exact_gradients_stay_finite():
+    text = printed(COLABS / "surprise.py")
+    new, repeated = (float(re.search(rf"{words} words (\d\.\d+)", text)[1]) for words in ("new", "repeated"))
+    assert new > 2 * repeated
+    exact, chunked = (float(x) for x in re.search(r"exact (\S+), chunked (\S+)", text).groups())
+    assert exact < 1 < 1e6 < chunked
