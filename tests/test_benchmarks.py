@@ -108,6 +108,7 @@ def test_bench_surprise_runs_and_writes_what_it_found(tmp_path):
     for job in ("forward", "gradient"):
         names = {row["contender"] for row in found["rows"] if row["job"] == job}
         assert names >= contenders and (len(names) == 9) == theirs
-    assert all(row.keys() >= SPREAD and row["min"] > 0 and row["peak_bytes"] >= 0 for row in found["rows"])
+    assert all(row.keys() >= SPREAD and row["min"] > 0 for row in found["rows"])
+    assert all(row["peak_bytes"] >= 0 for row in found["rows"] if row["job"] == "gradient")
     assert found["differences"] and all(difference < 1e-4 for difference in found["differences"].values())
     assert any("titans-pytorch left out" in note for note in found["notes"]) == (not theirs)
