@@ -77,7 +77,8 @@ def test_the_two_commands():
 
 @pytest.mark.parametrize("setting", ABLATIONS)
 def test_an_ablation_is_one_setting(setting, configs):
-    memory = "continual" if "update_heads" in setting else "rehearsal"
+    others = {"update_heads": "continual", "momentum": "surprise", "forgetting": "surprise"}
+    memory = next((others[name] for name in others if name in setting), "rehearsal")
     source = f"--config=configs/evidence.py:demo,memory={memory}"
     assert cli.main(["train", source]) == 0
     assert cli.main(["train", source, setting]) == 0
