@@ -1,7 +1,7 @@
 """The bAbI tasks (Weston et al. 2015), real files: Rehearsal Memory, Table 1 (joint, mean error .33).
 
     memjax prepare babi --from=ARCHIVE --data_dir=data               once
-    memjax train --config=configs/babi.py:rehearsal,task=1 --data_dir=data     CPU size: 10 to 22 min on a core
+    memjax train --config=configs/babi.py:rehearsal,task=1 --data_dir=data     CPU size: 9 to 21 min on a core
     memjax train --config=configs/babi.py:continual,task=1 --data_dir=data
     memjax train --config=configs/babi.py:surprise,task=1 --data_dir=data      Titans' memory
     memjax train --config=configs/babi.py:rehearsal,task=0 --data_dir=data     all jointly, paper size

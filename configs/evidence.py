@@ -2,10 +2,10 @@
 
     memjax train --config=configs/evidence.py:demo                   about 3 minutes on 2 cores, over .85
     memjax train --config=configs/evidence.py:small                  a CPU size on which rehearsal matters
-    memjax train --config=configs/evidence.py:paper                  paper size; RM 28.4 / 31.7 (Table 7)
+    memjax train --config=configs/evidence.py:paper                  paper size; the paper's RM: 28.4 / 31.7 (Table 7)
     memjax train --config=configs/evidence.py:paper,discrete=1
     memjax train --config=configs/evidence.py:paper,system=directly  or multi_hop
-    memjax train --config=configs/evidence.py:paper,memory=continual CM: 28.4 / 31.7, discrete 22.1 / 25.0
+    memjax train --config=configs/evidence.py:paper,memory=continual the paper's CM: 28.4 / 31.7, discrete 22.1 / 25.0
     memjax train --config=configs/evidence.py:small,memory=surprise  Titans' memory in place of RM's, or at any size
     memjax train --config=configs/evidence.py:long                   R_l = 1000, K = N = 20
 

@@ -92,6 +92,7 @@ def read_settings(arguments: list[str]) -> tuple[Config, Path]:
             "data_dir" in settings.task, f"--data_dir is not for the {settings.task.name} task, which needs no data"
         )
         settings.task.data_dir = values.data_dir
+    require(values.run != "", "--run= is empty; give it a folder, or leave it out")
     name = Path(source.partition(":")[0]).stem + "-" + (source.partition(":")[2] or "default")
     folder = Path(values.run or Path("runs") / name.replace(",", "-").replace("=", "-"))
     return from_mapping(settings.to_dict()), folder

@@ -182,6 +182,7 @@ def untrained(monkeypatch):
         (["trian"], "did you mean 'train'?"),
         (["train", "--runs=x"], "runs"),
         (["train", "extra"], "extra"),
+        (["train", EVIDENCE, "--run="], "--run= is empty"),
         (["train", EVIDENCE, "--data_dir=data"], "needs no data"),
         (["train", EVIDENCE, f"{EVIDENCE},seed=1"], "two configs"),
         (["train", f"{EVIDENCE},discrete=2"], "must be 0 or 1"),

@@ -81,8 +81,9 @@ def memorize(
     64 items, whose features stay in the cache and in memory that is used again. With `remat`, the gradient keeps only
     the state at the borders of the blocks, and computes the rest again: a stream of any length fits.
 
-    Going on from a `state` gives what one call on the whole stream would have given, at any segment border. Inside a
-    Flax module call it on a bound memory; outside, as `memory.apply(params, items, method=memorize)`.
+    Going on from a `state` gives what one call on the whole stream would have given, at any segment border; a stream of
+    no segments leaves the state as it is. Inside a Flax module call it on a bound memory; outside, as
+    `memory.apply(params, items, method=memorize)`.
 
     >>> import jax, jax.numpy as jnp
     >>> from memjax import memories

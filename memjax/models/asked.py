@@ -45,7 +45,7 @@ class AskedMemory(nn.Module):
     def memorize(
         self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], *, key: Key | None = None
     ) -> tuple[Slots, Float[Array, ""]]:
-        """Reads the stream once: `(slots, aux_loss)`."""
+        """Reads the stream once: `(slots, aux_loss)`. Ids must be in range: see `memjax.tasks.check_batch`."""
         items = self.embed(jnp.where(mask, stream, 0))
         state, aux_loss = memorize(self.memory, items, mask, key=key)
         return self.memory.slots(state), aux_loss

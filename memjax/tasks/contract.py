@@ -55,15 +55,28 @@ class Task(Protocol):
 
 
 def check_batch(shape: TaskShape, batch: Batch) -> None:
-    """Raises `MemjaxError` if a batch has ids out of range or a stream with nothing in it."""
+    """Raises `MemjaxError` if a batch has ids, labels or tags out of range, or a stream with nothing in it.
+
+    A model does not check them: under `jax.jit` an id out of range is a row of NaN, or of another id.
+    """
     stream, mask, query = batch["stream"], batch["mask"], batch["query"]
-    require(mask.any(axis=(1, 2)).all(), "a stream is empty: every example needs at least one item")
-    real = stream[mask]
+    require(len(stream) > 0, "a batch needs at least one example")
     require(
-        real.min() >= 0 and real.max() < shape.items,
-        f"the stream has item ids from {real.min()} to {real.max()}; they must be in [0, {shape.items})",
+        stream.shape == mask.shape and stream.ndim == 3 and stream.shape[2] == shape.segment,
+        f"stream and mask must be [B, T, {shape.segment}], not {list(stream.shape)} and {list(mask.shape)}",
     )
+    require(mask.any(axis=(1, 2)).all(), "a stream is empty: every example needs at least one item")
+    _check_ids("the stream has item ids", stream[mask], 0, shape.items)
+    _check_ids("the query has ids", query, 0, shape.queries)
+    answers = batch["candidates"].shape[1] if "candidates" in batch else shape.classes
+    _check_ids("the labels are", batch["label"], -1 if shape.answer == "classes" else 0, answers)
+    for tag, values in shape.tags.items():
+        _check_ids(f"the tag {tag} is", batch[tag], 0, len(values))
+
+
+def _check_ids(what: str, ids: np.ndarray, low: int, end: int) -> None:
+    require(np.issubdtype(ids.dtype, np.integer), f"{what} of type {ids.dtype}; they must be whole numbers")
     require(
-        query.min() >= 0 and query.max() < shape.queries,
-        f"the query has ids from {query.min()} to {query.max()}; they must be in [0, {shape.queries})",
+        ids.min() >= low and ids.max() < end,
+        f"{what} from {ids.min()} to {ids.max()}; they must be in [{low}, {end})",
     )

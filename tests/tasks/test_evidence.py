@@ -225,7 +225,9 @@ def test_an_index_outside_of_the_split_is_one_line(indices):
         Evidence(small_spec()).examples("train", np.array(indices, int))
 
 
-@pytest.mark.parametrize("broken", ["stream", "query", "negative", "empty"])
+@pytest.mark.parametrize(
+    "broken", ["stream", "query", "negative", "empty", "label", "half", "quarter", "float", "wide", "none"]
+)
 def test_a_batch_with_ids_out_of_range_or_an_empty_stream_is_one_line(broken):
     one = Evidence(small_spec())
     batch = {name: np.array(value) for name, value in one.examples("train", np.arange(4)).items()}
@@ -234,6 +236,14 @@ def test_a_batch_with_ids_out_of_range_or_an_empty_stream_is_one_line(broken):
         batch["query"][1] = 4
     elif broken == "empty":
         batch["mask"][1] = False
+    elif broken in ("label", "half", "quarter"):
+        batch[broken][1] = 99
+    elif broken == "float":
+        batch["stream"] = batch["stream"].astype(float)
+    elif broken == "wide":
+        batch |= {name: np.concatenate([batch[name]] * 2, axis=2) for name in ("stream", "mask")}
+    elif broken == "none":
+        batch = {name: value[:0] for name, value in batch.items()}
     else:
         batch["stream"][1, 0, 0] = 20 if broken == "stream" else -1
     with pytest.raises(MemjaxError) as caught:
