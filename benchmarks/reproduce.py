@@ -83,8 +83,8 @@ def is_finished(folder: Path, config: dict) -> bool:
 
 
 def is_known(entry: dict | None, config: dict) -> bool:
-    """Whether results/ has a run of this config; an entry without a config is older than this question."""
-    return entry is not None and entry.get("config", config) == config
+    """Whether results/ has a run of this config."""
+    return entry is not None and entry.get("config") == config
 
 
 def collect(table: str, runs: Path, wanted: dict[tuple[str, int], str], out: Path) -> None:

@@ -132,3 +132,9 @@ def test_every_command_of_the_head_is_a_variant(variant):
 @pytest.mark.parametrize("arg", sorted(set(re.findall(r"evidence\.py:(\S+)", HEAD))))
 def test_every_command_of_the_head_is_a_config(arg):
     assert config_file("evidence")(arg).task.name == "evidence"
+
+
+@pytest.mark.slow
+def test_it_trains_in_bfloat16(prepared):
+    _, moved = two_steps(prepared("--config.model.dtype=bfloat16"))
+    assert moved["memory"] and moved["head"] and moved["rehearser"]
