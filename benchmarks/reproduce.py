@@ -106,11 +106,18 @@ def collect(table: str, runs: Path, wanted: dict[tuple[str, int], str], out: Pat
             "seconds": round(training_seconds(load_run(folder)), 1),
             **{key: evaluation[key] for key in ("step", "parameters", "state_bytes", "metrics", "sampler")},
             "validation": curve,
+            "losses": last_losses(entries),
         }
     machine = {"cores": os.cpu_count(), "machine": platform.machine(), "jax": jax.__version__}
     command = f"python benchmarks/reproduce.py {table}"
     out.parent.mkdir(exist_ok=True)
     out.write_text(json.dumps({"command": command, "machine": machine, "runs": known}, indent=1) + "\n")
+
+
+def last_losses(entries: list[dict]) -> dict[str, float]:
+    """Training's losses as last logged. Guessing: ln of the items for recollection, 2 ln 2 for familiarity."""
+    last = [e for e in entries if e["phase"] == "train" and "split" not in e][-1]
+    return {name: round(last[name], 4) for name in sorted(last) if name.endswith("_loss") and name != "aux_loss"}
 
 
 def run_name(row: str, seed: int) -> str:

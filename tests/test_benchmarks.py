@@ -41,13 +41,17 @@ def test_what_is_collected_holds_config_and_seconds(reproduce, tmp_path):
     folder = reproduce.run_folder(tmp_path, "rehearsal", 0)
     folder.mkdir()
     evaluation = dict.fromkeys(("parameters", "state_bytes", "sampler")) | {"step": 700, "metrics": {"accuracy": 0.5}}
-    lines = [{"phase": phase, "step": step, "seconds": step * 1.0} for phase in ("sampler", "train") for step in (1, 2)]
+    lines = [
+        {"phase": phase, "step": step, "seconds": step * 1.0, "answer_loss": 1 / step}
+        for phase in ("sampler", "train")
+        for step in (1, 2)
+    ]
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "evaluation.json").write_text(json.dumps(evaluation))
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     reproduce.collect("evidence_demo", tmp_path, {("rehearsal", 0): command}, tmp_path / "out.json")
     (entry,) = json.loads((tmp_path / "out.json").read_text())["runs"].values()
-    assert entry["config"] == config and entry["seconds"] == 4.0
+    assert entry["config"] == config and entry["seconds"] == 4.0 and entry["losses"] == {"answer_loss": 0.5}
 
 
 def test_a_row_that_is_none_is_refused(reproduce, monkeypatch, capsys):
