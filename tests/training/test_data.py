@@ -28,8 +28,8 @@ class Counting:
         return self._sizes[split]
 
     def examples(self, split, indices):
-        stream = np.asarray(indices)[:, None, None]
-        return {"stream": stream, "mask": np.ones_like(stream, bool), "query": np.zeros(len(indices), int)}
+        stream, zeros = np.asarray(indices)[:, None, None], np.zeros(len(indices), int)
+        return {"stream": stream, "mask": np.ones_like(stream, bool), "query": zeros, "label": zeros}
 
 
 @contextlib.contextmanager
