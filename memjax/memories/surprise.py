@@ -86,9 +86,7 @@ class SurpriseMemory(Memory):
         return nn.Dense(self.memory_heads, bias_init=nn.initializers.constant(bias))
 
     def initial_state(self) -> ops.SurpriseState:
-        per_head = self.width // self.memory_heads
-        empty = jnp.zeros((self.memory_heads, per_head, per_head))
-        return ops.SurpriseState(empty, empty)
+        return empty_memory(self.memory_heads, self.width)
 
     def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Tokens:
         width = items.shape[-1]
@@ -96,12 +94,11 @@ class SurpriseMemory(Memory):
         x = self.encode_segments(items, mask)
         split = (*x.shape[:-1], self.memory_heads, width // self.memory_heads)
         keys, values = (nn.silu(of(x)).astype(jnp.float32).reshape(split) for of in (self.key_of, self.value_of))
-        keys = keys * jax.lax.rsqrt((keys**2).sum(-1, keepdims=True) + EPSILON)
         x = x.astype(jnp.float32)
         lr = jax.nn.sigmoid(self.lr_of(x))
         log_keep = jax.nn.log_sigmoid(self.keep_of(x)) if self.forgetting else jnp.zeros_like(lr)
         log_momentum = jax.nn.log_sigmoid(self.momentum_of(x)) if self.momentum else jnp.full_like(lr, -jnp.inf)
-        return Tokens(keys, values, log_keep, log_momentum, lr)
+        return Tokens(unit(keys), values, log_keep, log_momentum, lr)
 
     def write(
         self, state: ops.SurpriseState, features: Tokens, mask: Bool[Array, "N"], *, key: Key | None = None
@@ -125,3 +122,14 @@ class SurpriseMemory(Memory):
         read = jnp.einsum("kza,zab->kzb", self.probes, state.memory)
         read = read * jax.lax.rsqrt((read**2).mean(-1, keepdims=True) + EPSILON)
         return Slots(read.reshape(self.num_slots, -1) @ self.read_out, jnp.ones(self.num_slots, bool))
+
+
+def empty_memory(heads: int, width: int) -> ops.SurpriseState:
+    """Linear memories that have read nothing, a matrix for each head; width: of all heads together."""
+    empty = jnp.zeros((heads, width // heads, width // heads))
+    return ops.SurpriseState(empty, empty)
+
+
+def unit(x: Float[Array, "*axes d"]) -> Float[Array, "*axes d"]:
+    """The vectors x at length 1; the gradient at 0 is finite."""
+    return x * jax.lax.rsqrt((x**2).sum(-1, keepdims=True) + EPSILON)

@@ -9,9 +9,8 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import require
+from memjax.memories.surprise import EPSILON, empty_memory, unit
 from memjax.typing import Any, Array, Bool, Float
-
-EPSILON = 1e-6
 
 
 class HeadMemory(nn.Module):
@@ -51,12 +50,6 @@ class HeadMemory(nn.Module):
 
         tokens = (unit(q), unit(k), v, log_keep, log_momentum, jax.nn.sigmoid(lr))
         return jax.vmap(one_head, (0, *[1] * 6), (1, 0))(state, *tokens)
-
-
-def empty_memory(heads: int, width: int) -> ops.SurpriseState:
-    """The state of a `HeadMemory` that has read nothing; width: of all heads together."""
-    empty = jnp.zeros((heads, width // heads, width // heads))
-    return ops.SurpriseState(empty, empty)
 
 
 class SurpriseLayerState(NamedTuple):
@@ -125,8 +118,3 @@ class LMM(nn.Module):
         read, memory = self.remember(*(heads[:, i] for i in range(3)), x, state.memory)
         read = self.norm(read).reshape(length, self.width)
         return self.out(read * nn.silu(self.open(x))), SurpriseLayerState(memory, inputs[length:])
-
-
-def unit(x: Float[Array, "*axes d"]) -> Float[Array, "*axes d"]:
-    """X at length 1; its gradient at 0 is finite."""
-    return x * jax.lax.rsqrt((x**2).sum(-1, keepdims=True) + EPSILON)

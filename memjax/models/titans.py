@@ -8,7 +8,8 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import require
-from memjax.models.surprise_layer import EPSILON, LMM, HeadMemory, SurpriseLayerState, empty_memory, unit
+from memjax.memories.surprise import EPSILON, empty_memory, unit
+from memjax.models.surprise_layer import LMM, HeadMemory, SurpriseLayerState
 from memjax.models.window_attention import WindowAttention, WindowState, attend
 from memjax.typing import Any, Array, Bool, Float, Int
 
