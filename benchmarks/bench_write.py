@@ -115,7 +115,7 @@ class JaxSide:
 
         if not remat:
             return jax.vmap(encode)(items)
-        length, longest = items.shape[1], max(1, 64 // items.shape[2])
+        length, longest = items.shape[1], max(1, 100 // items.shape[2])
         block = next(size for size in range(longest, 0, -1) if length % size == 0)
         blocks = items.reshape(-1, length // block, block, *items.shape[2:]).swapaxes(0, 1)
         return jax.lax.map(jax.checkpoint(jax.vmap(encode), prevent_cse=False), blocks)
@@ -248,7 +248,7 @@ def time_jobs(ours: JaxSide, sizes: Sizes, args) -> tuple[list[dict], list[dict]
                 raise SystemExit(f"{job} at T={length}, B={batch} would take {too_big} bytes; the estimate is wrong")
             if job != "gradient" and torch is not None and not args.no_torch:
                 calls["torch"] = TorchSide(sizes, ours.params).job(job, items)
-            repeats = args.repeats if length < 1000 else max(3, args.repeats // 5)
+            repeats = args.repeats if length < 1000 else max(5, args.repeats // 5)
             print(f"{job}, T={length}, B={batch}: {', '.join(calls)}", file=sys.stderr, flush=True)
             times = timing.take_turns(calls, repeats, max(1, args.calls // length))
             where = {"T": length, "B": batch, "job": job, "remat": remat}

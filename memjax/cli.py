@@ -11,7 +11,7 @@ from rich.console import Console
 
 import memjax
 from memjax import memories
-from memjax.config import Config, from_mapping
+from memjax.config import AnyConfig, from_mapping
 from memjax.errors import MemjaxError, require, unknown
 
 USAGE = """\
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def read_settings(arguments: list[str]) -> tuple[Config, Path]:
+def read_settings(arguments: list[str]) -> tuple[AnyConfig, Path]:
     """What the arguments of `memjax train` describe: the config, and the run folder."""
     values = flags.FlagValues()
     flags.DEFINE_string("run", None, "where the run is kept", flag_values=values)
@@ -104,7 +104,7 @@ def _train(arguments: list[str]) -> None:
     config, folder = read_settings(arguments)
     console = _console()
     prepared = experiment.prepare(config)
-    console.print(f"[bold]{experiment.label(config)}[/bold] on {experiment.task_name(config)}, in {folder}")
+    console.print(f"[bold]{prepared.label}[/bold] on {experiment.task_name(config)}, in {folder}")
     for note in prepared.task.notes:
         console.print(f"note: {note}")
     experiment.train(prepared, folder, console)
@@ -163,7 +163,7 @@ def _write_report(folders: list[Path], out: Path, console: Console) -> None:
     console.print(f"report: {page}", soft_wrap=True)
 
 
-def _yardsticks(folder: Path, config: Config) -> list[Path]:
+def _yardsticks(folder: Path, config: AnyConfig) -> list[Path]:
     """Whole runs beside this one that read the same task's stream directly: they stand in its table."""
     from memjax.training import runs
 

@@ -1,18 +1,15 @@
 """From a ConfigDict at the door to typed dataclasses inside. No value has a default here: configs/ says them all."""
 
 import dataclasses
-import math
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from memjax import tasks
 from memjax.errors import MemjaxError, require, unknown
-from memjax.tasks import BabiSpec, EvidenceSpec
+from memjax.settings import check_range, typed
+from memjax.tasks import AskedSpec, SequenceSpec
 
-LARGEST_INT = 2**31 - 1
-LARGEST_FLOAT = 3e38  # of float32, in which everything is computed
 LARGEST_WIDTH = 2**20  # far more than fits; the square of a larger one ends the process in XLA
 
 
@@ -73,7 +70,6 @@ class TrainingConfig:
     """How long, in what pieces, and how often to look. A batch is split into `microbatches`, one after another."""
 
     steps: int
-    sampler_steps: int
     batch_size: int
     microbatches: int
     log_every: int
@@ -84,16 +80,23 @@ class TrainingConfig:
 
 
 @dataclass(frozen=True)
+class AskedTrainingConfig(TrainingConfig):
+    """Training, after that of a history sampler where one is needed."""
+
+    sampler_steps: int
+
+
+@dataclass(frozen=True)
 class Config:
-    """A whole experiment."""
+    """A whole experiment with a memory that is asked, or with a system that reads the stream directly."""
 
     system: Literal["memory", "directly", "multi_hop"]
-    task: BabiSpec | EvidenceSpec
+    task: AskedSpec
     memory: MemoryConfig
     model: ModelConfig
     rehearsal: RehearsalConfig
     optimizer: OptimizerConfig
-    training: TrainingConfig
+    training: AskedTrainingConfig
 
     @property
     def rehearses(self) -> bool:
@@ -107,7 +110,44 @@ class Config:
         return self.rehearses and self.rehearsal.sampler == "history"
 
 
-def from_mapping(mapping: Any) -> Config:
+@dataclass(frozen=True)
+class SequenceModelConfig:
+    """A language model and its layers (see `memjax.models.language` and the layers' own words for each size).
+
+    window: of attention; the layer lmm has none. gradient_at, chunk, retention: of lmm's memory.
+    """
+
+    layer: Literal["attention", "lmm", "mac", "mag", "mal"]
+    width: int
+    depth: int
+    heads: int
+    hidden: int
+    window: int
+    persistent: int
+    momentum: bool
+    forgetting: bool
+    gradient_at: Literal["token", "chunk"]
+    chunk: int
+    retention: float
+    dropout: float
+    dtype: Literal["float32", "bfloat16"]
+
+
+@dataclass(frozen=True)
+class SequenceConfig:
+    """A whole experiment with sequence layers."""
+
+    system: Literal["sequence"]
+    task: SequenceSpec
+    model: SequenceModelConfig
+    optimizer: OptimizerConfig
+    training: TrainingConfig
+
+
+AnyConfig = Config | SequenceConfig
+
+
+def from_mapping(mapping: Any) -> AnyConfig:
     """Checks every key, type and size of a config, and returns it typed. Raises `MemjaxError`, in one line."""
     require(isinstance(mapping, Mapping), f"a config must be a group of settings, not {mapping!r}")
     mapping = dict(mapping)
@@ -115,25 +155,36 @@ def from_mapping(mapping: Any) -> Config:
     name = task.pop("name", None)
     if not isinstance(name, str) or name not in tasks.specs:
         raise unknown("config.task.name", str(name), tasks.specs)
+    sequences = mapping.get("system") == "sequence"
+    if (tasks.specs[name] in SequenceSpec.__args__) != sequences:
+        fitting = "sequence" if not sequences else "memory, directly or multi_hop"
+        raise MemjaxError(f"config.system for the task {name} must be {fitting}, not {mapping.get('system')!r}")
+    if sequences:
+        sequence = typed(SequenceConfig, mapping | {"task": typed(tasks.specs[name], task, "config.task")}, "config")
+        _check_sequence(sequence)
+        return sequence
     memory = dict(_section(mapping, "memory"))
     sizes = {key: value for key, value in memory.items() if key not in ("name", "slots")}
     for key, source in (("width", "model.width"), ("dtype", "model.dtype"), ("segment", "task")):
         require(key not in sizes, f"config.memory.{key} is not a setting of its own: it follows config.{source}")
     for key, size in sizes.items():
-        _check_range(size, f"config.memory.{key}")
+        check_range(size, f"config.memory.{key}")
     memory = {key: memory[key] for key in memory if key not in sizes} | {"sizes": sizes}
-    mapping |= {"memory": memory, "task": _typed(tasks.specs[name], task, "config.task")}
-    config = _typed(Config, mapping, "config")
+    mapping |= {"memory": memory, "task": typed(tasks.specs[name], task, "config.task")}
+    config = typed(Config, mapping, "config")
     _check(config)
     return config
 
 
-def to_mapping(config: Config) -> dict[str, Any]:
+def to_mapping(config: AnyConfig) -> dict[str, Any]:
     """The config as nested plain dicts, from which `from_mapping` makes the same one."""
     mapping = dataclasses.asdict(config)
     name = next(name for name, spec in tasks.specs.items() if type(config.task) is spec)
-    memory = mapping["memory"]
-    return mapping | {"task": {"name": name, **mapping["task"]}, "memory": memory.pop("sizes") | memory}
+    mapping["task"] = {"name": name, **mapping["task"]}
+    if isinstance(config, Config):
+        memory = mapping["memory"]
+        mapping["memory"] = memory.pop("sizes") | memory
+    return mapping
 
 
 def parse_arg(arg: str, default: str, **defaults: Any) -> tuple[str, dict[str, Any]]:
@@ -165,67 +216,58 @@ def _section(mapping: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return mapping[key]
 
 
-def _typed(cls: type, mapping: Any, path: str) -> Any:
-    require(isinstance(mapping, Mapping), f"{path} must be a group of settings, not {mapping!r}")
-    hints = typing.get_type_hints(cls)
-    for key in mapping:
-        if key not in hints:
-            raise unknown("setting", f"{path}.{key}", [f"{path}.{known}" for known in hints])
-    missing = [key for key in hints if key not in mapping]
-    require(not missing, f"{path} lacks {', '.join(missing)}")
-    return cls(**{key: _value(hint, mapping[key], f"{path}.{key}") for key, hint in hints.items()})
+def _at_least(config: AnyConfig, section: str, low: int, *fields: str) -> None:
+    for field in fields:
+        value = getattr(getattr(config, section), field)
+        require(value >= low, f"config.{section}.{field} must be at least {low}, not {value}")
 
 
-def _value(hint: Any, value: Any, path: str) -> Any:
-    if typing.get_origin(hint) is Literal:
-        if value not in typing.get_args(hint):
-            raise unknown(f"value of {path}", value, typing.get_args(hint))
-        return value
-    if dataclasses.is_dataclass(hint):
-        return _typed(typing.cast(type, hint), value, path)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        _check_range(value, path, LARGEST_FLOAT)
-        value = float(value)
-    if hint in (int, float, str, bool):
-        wrong = not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool)
-        require(not wrong, f"{path} must be of type {hint.__name__}, not {value!r}")
-        require(hint is not float or math.isfinite(value), f"{path} must be finite, not {value!r}")
-        _check_range(value, path)
-    return value
-
-
-def _check_range(value: Any, path: str, limit: float | None = None) -> None:
-    if isinstance(value, (int, float)):
-        limit = limit or (LARGEST_INT if isinstance(value, int) else LARGEST_FLOAT)
-        require(abs(value) <= limit, f"{path} must be between {-limit} and {limit}, not {value}")
-
-
-def _check(config: Config) -> None:
-    model, rehearsal, optimizer, training = config.model, config.rehearsal, config.optimizer, config.training
-
-    def at_least(section: Any, name: str, low: int, *fields: str) -> None:
-        for field in fields:
-            value = getattr(section, field)
-            require(value >= low, f"config.{name}.{field} must be at least {low}, not {value}")
-
-    at_least(config.memory, "memory", 1, "slots")
-    at_least(model, "model", 1, "width", "hops")
-    at_least(model, "model", 0, "head_layers")
-    at_least(rehearsal, "rehearsal", 1, "layers", "heads")
-    at_least(rehearsal, "rehearsal", 0, "recollection", "familiarity", "answer", "fragments", "negatives")
-    at_least(optimizer, "optimizer", 0, "learning_rate", "warmup_steps", "decay_steps")
-    at_least(
-        training, "training", 1, "steps", "batch_size", "microbatches", "log_every", "validate_every",
+def _check_training(config: AnyConfig) -> None:
+    training, clip = config.training, config.optimizer.clip_norm
+    _at_least(config, "optimizer", 0, "learning_rate", "warmup_steps", "decay_steps")
+    _at_least(
+        config, "training", 1, "steps", "batch_size", "microbatches", "log_every", "validate_every",
         "validate_examples", "checkpoint_every",
     )  # fmt: skip
-    at_least(training, "training", 0, "sampler_steps", "seed")
-    require(optimizer.clip_norm > 0, f"config.optimizer.clip_norm must be above 0, not {optimizer.clip_norm}")
-    require(model.width <= LARGEST_WIDTH, f"config.model.width must be at most {LARGEST_WIDTH}, not {model.width}")
-    require(model.width % 2 == 0, f"config.model.width must be even (two directions of a GRU), not {model.width}")
+    _at_least(config, "training", 0, "seed")
+    require(clip > 0, f"config.optimizer.clip_norm must be above 0, not {clip}")
     require(
         training.batch_size % training.microbatches == 0,
         f"config.training.batch_size {training.batch_size} must be a multiple of microbatches {training.microbatches}",
     )
+    width = config.model.width
+    _at_least(config, "model", 1, "width")
+    require(width <= LARGEST_WIDTH, f"config.model.width must be at most {LARGEST_WIDTH}, not {width}")
+
+
+def _check_sequence(config: SequenceConfig) -> None:
+    model = config.model
+    _check_training(config)
+    _at_least(config, "model", 1, "depth", "heads", "window", "chunk")
+    _at_least(config, "model", 0, "hidden", "persistent")
+    for name in ("hidden", "window", "chunk"):
+        size = getattr(model, name)
+        require(size <= LARGEST_WIDTH, f"config.model.{name} must be at most {LARGEST_WIDTH}, not {size}")
+    require(
+        0 < model.retention <= 1e6, f"config.model.retention must be above 0 and at most 1e6, not {model.retention}"
+    )
+    require(0 <= model.dropout < 1, f"config.model.dropout must be in [0, 1), not {model.dropout}")
+    require(
+        model.layer == "lmm" or model.gradient_at == "token",
+        f"config.model.gradient_at=chunk is for the layer lmm; {model.layer} takes exact gradients",
+    )
+
+
+def _check(config: Config) -> None:
+    model, rehearsal, training = config.model, config.rehearsal, config.training
+    _check_training(config)
+    _at_least(config, "memory", 1, "slots")
+    _at_least(config, "model", 1, "hops")
+    _at_least(config, "model", 0, "head_layers")
+    _at_least(config, "rehearsal", 1, "layers", "heads")
+    _at_least(config, "rehearsal", 0, "recollection", "familiarity", "answer", "fragments", "negatives")
+    _at_least(config, "training", 0, "sampler_steps")
+    require(model.width % 2 == 0, f"config.model.width must be even (two directions of a GRU), not {model.width}")
     require(
         config.system != "memory" or model.width % rehearsal.heads == 0,
         f"config.model.width {model.width} must be a multiple of config.rehearsal.heads {rehearsal.heads}",

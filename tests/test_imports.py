@@ -15,11 +15,12 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "typing": (set(), {"jax", "jaxtyping"}),
     "errors": (set(), set()),
     "files": ({"errors"}, set()),
+    "settings": ({"errors"}, set()),
     "ops": ({"typing"}, {"jax", "numpy"}),
     "memories": ({"errors", "ops", "typing"}, {"flax", "jax", "numpy"}),
     "functional": ({"memories", "typing"}, {"jax"}),
     "tasks": ({"errors"}, {"numpy"}),
-    "config": ({"errors", "tasks"}, {"ml_collections"}),
+    "config": ({"errors", "settings", "tasks"}, set()),
     "models": ({"config", "errors", "functional", "memories", "ops", "tasks", "typing"}, {"flax", "jax", "numpy"}),
     "training": (
         {"config", "errors", "files", "functional", "memories", "models", "ops", "tasks", "typing"},

@@ -78,7 +78,7 @@ def memorize(
     """Encodes the segments, many at once, then writes them in order: `(state, aux_loss)`.
 
     `block` segments are encoded and written at a time; the slots are the same. Default: all of them, but on CPU about
-    64 items, whose features stay in the cache and in memory that is used again. With `remat`, the gradient keeps only
+    100 items, whose features stay in the cache and in memory that is used again. With `remat`, the gradient keeps only
     the state at the borders of the blocks, and computes the rest again: a stream of any length fits.
 
     Going on from a `state` gives what one call on the whole stream would have given, at any segment border; a stream of
@@ -114,7 +114,7 @@ def memorize(
         require(given == own, f"the state is of another memory: its shapes are {given}, this memory's {own}")
     length, width = mask.shape
     if block is None:
-        block = max(1, 64 // width) if jax.default_backend() == "cpu" else length
+        block = max(1, 100 // width) if jax.default_backend() == "cpu" else length
     blocks = -(-length // block)
     if blocks <= 1 or memory.is_initializing():
         return memory.write_stream(state, memory.encode(items, mask), mask, key=key)

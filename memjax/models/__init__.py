@@ -1,18 +1,22 @@
 """Around a memory: query encoders, readers, heads, rehearser; systems that read the stream itself; sequence layers."""
 
 import dataclasses
+from functools import partial
+from typing import Any
 
 import jax.numpy as jnp
 
 from memjax import memories
-from memjax.config import Config
+from memjax.config import Config, SequenceModelConfig
 from memjax.errors import MemjaxError, require
 from memjax.models.asked import AskedMemory
 from memjax.models.direct import DirectlyReason, HistorySampler, MultiHopReason
+from memjax.models.language import LanguageModel, generate
 from memjax.models.surprise_layer import LMM
 from memjax.models.titans import MAC, MAG, MAL
 from memjax.models.window_attention import WindowAttention
 from memjax.tasks.contract import TaskShape
+from memjax.tasks.sequence import SequenceShape
 
 System = AskedMemory | DirectlyReason | MultiHopReason | HistorySampler
 
@@ -24,11 +28,14 @@ __all__ = [
     "AskedMemory",
     "DirectlyReason",
     "HistorySampler",
+    "LanguageModel",
     "MultiHopReason",
     "System",
     "WindowAttention",
     "build",
     "build_sampler",
+    "build_sequence",
+    "generate",
 ]
 
 
@@ -57,3 +64,14 @@ def build(config: Config, shape: TaskShape) -> System:
 def build_sampler(config: Config, shape: TaskShape) -> HistorySampler:
     """The history sampler of a config: the model's width, parameters of its own."""
     return HistorySampler(shape, config.model.width, config.model.head_layers, jnp.dtype(config.model.dtype))
+
+
+def build_sequence(model: SequenceModelConfig, shape: SequenceShape) -> LanguageModel:
+    """The language model that a config describes, for a task of this shape. Raises `MemjaxError` for what cannot be."""
+    layer = {"attention": WindowAttention, "lmm": LMM, "mac": MAC, "mag": MAG, "mal": MAL}[model.layer]
+    dtype = jnp.dtype(model.dtype)
+    settings: dict[str, Any] = dataclasses.asdict(model) | {"dtype": dtype}
+    own = {field.name: settings[field.name] for field in dataclasses.fields(layer) if field.name in settings}
+    return LanguageModel(
+        shape.vocabulary, model.width, model.depth, model.hidden, partial(layer, **own), model.dropout, dtype
+    )

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from memjax import ops
 from memjax.errors import require
 from memjax.memories.surprise import EPSILON, empty_memory, unit
+from memjax.models.persistent import persistent_tokens
 from memjax.typing import Any, Array, Bool, Float
 
 
@@ -100,7 +101,7 @@ class LMM(nn.Module):
         self.norm = nn.RMSNorm(EPSILON, dtype=self.dtype)
         self.open = nn.Dense(self.width, use_bias=False, dtype=self.dtype)
         self.out = nn.Dense(self.width, use_bias=False, dtype=self.dtype)
-        self.in_front = self.param("persistent", nn.initializers.normal(1.0), (self.persistent, self.width))
+        self.in_front = persistent_tokens(self, self.persistent, self.width)
 
     def initial_state(self) -> SurpriseLayerState:
         state = SurpriseLayerState(empty_memory(self.heads, self.width), jnp.zeros((3, 3 * self.width)))

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from memjax import ops
 from memjax.errors import require
 from memjax.memories.surprise import EPSILON, empty_memory, unit
+from memjax.models.persistent import persistent_tokens
 from memjax.models.surprise_layer import LMM, HeadMemory, SurpriseLayerState
 from memjax.models.window_attention import WindowAttention, WindowState, attend
 from memjax.typing import Any, Array, Bool, Float, Int
@@ -119,8 +120,7 @@ class MAC(nn.Module):
         self.of_tokens, self.of_read, self.out = dense(3 * self.width), dense(2 * self.width), dense(self.width)
         self.remember = HeadMemory(self.heads, self.momentum, self.forgetting)
         self.norm = nn.RMSNorm(EPSILON, dtype=self.dtype)
-        shape = (2, self.persistent, self.heads, self.width // self.heads)
-        self.in_front = self.param("persistent", nn.initializers.normal(1.0), shape)
+        self.in_front = persistent_tokens(self, 2, self.persistent, self.heads, self.width // self.heads)
         self.places = self.param("places", nn.initializers.normal(0.02), (self.window, self.width))
 
     def initial_state(self) -> ContextState:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax.errors import require
+from memjax.models.persistent import persistent_tokens
 from memjax.typing import Any, Array, Bool, Float, Int
 
 FAR = -1e30  # a score that no softmax sees; -inf would be NaN where nothing may be seen
@@ -40,8 +41,7 @@ class WindowAttention(nn.Module):
         require(rotated, f"width {self.width} must be a multiple of 2 * heads (positions turn pairs), not {self.heads}")
         self.project = nn.Dense(3 * self.width, use_bias=False, dtype=self.dtype)
         self.out = nn.Dense(self.width, use_bias=False, dtype=self.dtype)
-        shape = (2, self.persistent, self.heads, self.width // self.heads)
-        self.in_front = self.param("persistent", nn.initializers.normal(1.0), shape)
+        self.in_front = persistent_tokens(self, 2, self.persistent, self.heads, self.width // self.heads)
 
     def initial_state(self) -> WindowState:
         empty = jnp.zeros((self.window, self.heads, self.width // self.heads))

@@ -17,6 +17,7 @@ TITLES = {
     "losses": "Losses",
     "accuracy": "Accuracy",
     "places": "Where the evidence lies",
+    "maps": "Accuracy by two things at once",
     "slots": "Which slots were written",
 }
 STYLE = """

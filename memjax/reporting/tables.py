@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from memjax.errors import require
+from memjax.reporting.maps import is_pair
 from memjax.reporting.runs import Run, distinct_names, number, pick, tag_values
 
 MISSING = "–"
@@ -70,10 +71,10 @@ def tag_rows(runs: Sequence[Run], tag: str) -> list[Row]:
 
 
 def other_tags(runs: Sequence[Run]) -> list[str]:
-    """The tags by which the runs were evaluated, other than the place of the evidence."""
+    """The tags by which the runs were evaluated, other than the place of the evidence, and pairs, which are maps."""
     by_run = [pick(run.evaluation, "metrics", "tags") for run in runs]
     tags = dict.fromkeys(tag for tags in by_run if isinstance(tags, dict) for tag in tags)
-    return [tag for tag in tags if tag not in PLACES]
+    return [tag for tag in tags if tag not in PLACES and not is_pair(tag)]
 
 
 def print_table(runs: Sequence[Run], console: Console | None = None) -> None:
@@ -115,6 +116,8 @@ def describe(rows: Sequence[Row]) -> str:
     columns, said = rows[0], []
     if "early %" in columns:
         said.append("Early, later, all: accuracy where the evidence lies in the first half, the second half, anywhere.")
+    if "perplexity" in columns:
+        said.append("Perplexity: exp of the mean loss of a token.")
     if "tasks over 5%" in columns:
         said.append("Mean error: the mean over the tasks of the error of each.")
     if any(row["system"] == SAMPLER for row in rows):
@@ -144,7 +147,9 @@ def duration(seconds: float | int) -> str:
 
 def _results(metrics: Any) -> Row:
     accuracy = number(pick(metrics, "accuracy"))
-    halves = tag_values(metrics, "half")
+    halves, perplexity = tag_values(metrics, "half"), number(pick(metrics, "perplexity"))
+    if math.isfinite(perplexity):
+        return {"perplexity": _fixed(perplexity)}
     tasks = [1 - value for value, _ in tag_values(metrics, "task").values() if math.isfinite(value)]
     if halves:
         early, later = (_percent(halves.get(name, (math.nan, math.nan))[0]) for name in ("early", "later"))
@@ -158,7 +163,7 @@ def _results(metrics: Any) -> Row:
 
 def _columns(rows: Sequence[Row]) -> list[str]:
     seen = {column for row in rows for column in row}
-    results = ["early %", "later %", "all %", "mean error %", "tasks over 5%", "error %", "accuracy %"]
+    results = ["perplexity", "early %", "later %", "all %", "mean error %", "tasks over 5%", "error %", "accuracy %"]
     if not seen & set(results):
         seen |= {"error %", "accuracy %"}
     shown = [column for column in results if column in seen]

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from functools import singledispatch
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -54,11 +55,17 @@ class Task(Protocol):
         ...
 
 
-def check_batch(shape: TaskShape, batch: Batch) -> None:
-    """Raises `MemjaxError` if a batch has ids, labels or tags out of range, or a stream with nothing in it.
+@singledispatch
+def check_batch(shape: Any, batch: Batch) -> None:
+    """Raises `MemjaxError` if a batch has ids, labels or tags out of range, or an example with nothing in it.
 
     A model does not check them: under `jax.jit` an id out of range is a row of NaN, or of another id.
     """
+    raise TypeError(f"{type(shape).__name__} is not the shape of a task")
+
+
+@check_batch.register
+def _check(shape: TaskShape, batch: Batch) -> None:
     stream, mask, query = batch["stream"], batch["mask"], batch["query"]
     require(len(stream) > 0, "a batch needs at least one example")
     require(
@@ -66,15 +73,16 @@ def check_batch(shape: TaskShape, batch: Batch) -> None:
         f"stream and mask must be [B, T, {shape.segment}], not {list(stream.shape)} and {list(mask.shape)}",
     )
     require(mask.any(axis=(1, 2)).all(), "a stream is empty: every example needs at least one item")
-    _check_ids("the stream has item ids", stream[mask], 0, shape.items)
-    _check_ids("the query has ids", query, 0, shape.queries)
+    check_ids("the stream has item ids", stream[mask], 0, shape.items)
+    check_ids("the query has ids", query, 0, shape.queries)
     answers = batch["candidates"].shape[1] if "candidates" in batch else shape.classes
-    _check_ids("the labels are", batch["label"], -1 if shape.answer == "classes" else 0, answers)
+    check_ids("the labels are", batch["label"], -1 if shape.answer == "classes" else 0, answers)
     for tag, values in shape.tags.items():
-        _check_ids(f"the tag {tag} is", batch[tag], 0, len(values))
+        check_ids(f"the tag {tag} is", batch[tag], 0, len(values))
 
 
-def _check_ids(what: str, ids: np.ndarray, low: int, end: int) -> None:
+def check_ids(what: str, ids: np.ndarray, low: int, end: int) -> None:
+    """Raises `MemjaxError` for ids that are no whole numbers in [low, end)."""
     require(np.issubdtype(ids.dtype, np.integer), f"{what} of type {ids.dtype}; they must be whole numbers")
     require(
         ids.min() >= low and ids.max() < end,

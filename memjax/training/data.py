@@ -7,10 +7,10 @@ import jax
 import numpy as np
 
 from memjax.errors import require
-from memjax.tasks import Batch, Split, Task, check_batch
+from memjax.tasks import Batch, SequenceTask, Split, Task, check_batch
 
 
-def train_batches(task: Task, batch_size: int, seed: int) -> grain.DatasetIterator:
+def train_batches(task: Task | SequenceTask, batch_size: int, seed: int) -> grain.DatasetIterator:
     """An iterator over this process's share of each batch; its position can be checkpointed.
 
     Every epoch visits all training examples in an order of its own, which depends on the seed and the epoch alone.
@@ -31,7 +31,7 @@ def train_batches(task: Task, batch_size: int, seed: int) -> grain.DatasetIterat
 
 
 def evaluation_batches(
-    task: Task, split: Split, batch_size: int, limit: int | None = None
+    task: Task | SequenceTask, split: Split, batch_size: int, limit: int | None = None
 ) -> Iterator[tuple[Batch, np.ndarray]]:
     """(batch, weight) over a split once, or over `limit` examples spread evenly over it.
 
@@ -49,6 +49,7 @@ def evaluation_batches(
 
 def trimmed(batch: Batch) -> Batch:
     """The batch without the segments at its end that are padding in every stream: slots and answers are the same.
+    A batch of sequences is as it was.
 
     In quarters of the stream: at most four shapes to compile. One long stream in a data set costs its own batch only.
 
@@ -56,6 +57,8 @@ def trimmed(batch: Batch) -> Batch:
     >>> trimmed(batch)["stream"].shape
     (2, 4, 3)
     """
+    if "mask" not in batch:
+        return batch
     segments = batch["mask"].shape[1]
     quarter = -(-segments // 4)
     longest = int(np.flatnonzero(batch["mask"].any(axis=(0, 2))).max(initial=0)) + 1

@@ -1,6 +1,8 @@
 """Evaluation: sums and weights over a split, divided once; and what each segment changed in the memory."""
 
+import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,27 +11,45 @@ from jax.sharding import Mesh
 
 from memjax.functional import functional
 from memjax.models import AskedMemory, System
-from memjax.tasks import Split, Task
+from memjax.tasks import SequenceTask, Split, Task
 from memjax.training.data import evaluation_batches
 from memjax.training.objective import answer_example
 from memjax.training.sharding import place_batch, replicated, split
-from memjax.typing import Any, Params
+from memjax.typing import Any, Array, Float, Params
 
 
-def make_evaluator(model: System, task: Task, mesh: Mesh, batch_size: int) -> Callable:
-    """`evaluate(params, split, limit=None) -> metrics`, compiled once.
+class Measured(NamedTuple):
+    """Of one example: the sum of its losses (nats), how many these are; how many answers were right, of how many."""
+
+    loss: Float[Array, ""]
+    losses: Float[Array, ""]
+    right: Float[Array, ""]
+    answers: Float[Array, ""]
+
+
+def measure_answer(model: System, params: Params, example: dict) -> Measured:
+    """One question. An answer that no model can give (label below 0) is an error, and has no part in the loss."""
+    metrics, known = answer_example(model, params, example), example["label"] >= 0
+    loss = jnp.where(known, metrics["answer_loss"], 0)
+    return Measured(loss, known.astype(loss.dtype), metrics["accuracy"], jnp.ones(()))
+
+
+def make_evaluator(
+    measure: Callable[[Params, dict], Measured], task: Task | SequenceTask, mesh: Mesh, batch_size: int
+) -> Callable:
+    """`evaluate(params, split, limit=None) -> metrics`, compiled once for each shape.
 
     Metrics: accuracy, answer_loss (nats), examples, and under `tags` accuracy and examples for each value of each tag.
-    An answer that no model can give (label below 0) is an error, and has no part in the loss.
+    What diverged, so that its loss is not finite, is an error: counted in `diverged`, and answer_loss is NaN.
     """
     tags = task.shape.tags
 
     def sums(params: Params, batch: dict, weight: jax.Array) -> dict:
-        metrics = jax.vmap(lambda example: answer_example(model, params, example))(batch)
-        known = batch["label"] >= 0
-        loss = jnp.where(known, metrics["answer_loss"], 0)
-        stacked = jnp.stack([metrics["accuracy"], loss, known, jnp.ones_like(weight)], axis=1)
-        stacked *= weight[:, None]
+        measured = jax.vmap(measure, (None, 0))(params, batch)
+        finite = jnp.isfinite(measured.loss)
+        loss, right = (jnp.where(finite, x, 0) for x in (measured.loss, measured.right))
+        columns = loss, measured.losses, right, measured.answers, ~finite, jnp.ones_like(weight)
+        stacked = jnp.stack(columns, axis=1) * weight[:, None]
         totals = {"all": stacked.sum(0)}
         for tag, values in tags.items():
             totals[tag] = jax.nn.one_hot(batch[tag], len(values)).T @ stacked
@@ -43,19 +63,20 @@ def make_evaluator(model: System, task: Task, mesh: Mesh, batch_size: int) -> Ca
         for batch, weight in evaluation_batches(task, split, batch_size, limit):
             part = jax.device_get(sums(params, place_batch(mesh, batch), place_batch(mesh, weight)))
             totals = {name: totals.get(name, 0) + value.astype(np.float64) for name, value in part.items()}
-        accuracy, loss, known, examples = totals["all"]
+        loss, losses, right, answers, diverged, examples = totals["all"]
         by_tag = {
             tag: {
-                value: {"accuracy": float(row[0] / row[-1]), "examples": int(row[-1])}
+                value: {"accuracy": float(row[2] / row[3]), "examples": int(row[-1])}
                 for value, row in zip(values, totals[tag])
                 if row[-1]
             }
             for tag, values in tags.items()
         }
         return {
-            "accuracy": float(accuracy / examples),
-            "answer_loss": float(loss / max(known, 1)),
+            "accuracy": float(right / answers),
+            "answer_loss": math.nan if diverged else float(loss / max(losses, 1)),
             "examples": int(examples),
+            "diverged": int(diverged),
             "tags": by_tag,
         }
 

@@ -16,7 +16,7 @@ Loss = Callable[[Params, Params, Example], tuple[Array, dict[str, Array]]]
 
 
 def answer_metrics(logits: Array, label: Array) -> dict[str, Array]:
-    """Cross-entropy in nats, and whether the best answer is the right one."""
+    """Cross-entropy in nats, and whether the best answer is the right one, of one answer or of each of several."""
     logits = logits.astype(jnp.float32)
     return {
         "answer_loss": optax.softmax_cross_entropy_with_integer_labels(logits, label),

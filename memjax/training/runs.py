@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from memjax.config import Config, from_mapping, to_mapping
+from memjax.config import AnyConfig, from_mapping, to_mapping
 from memjax.errors import MemjaxError, require
 from memjax.files import read_entries, read_object
 
@@ -43,7 +43,7 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def open_run(folder: Path, config: Config) -> None:
+def open_run(folder: Path, config: AnyConfig) -> None:
     """Makes a run folder for a config, or takes up one made for the same config."""
     path = folder / "config.json"
     with writing(folder):
@@ -57,7 +57,7 @@ def open_run(folder: Path, config: Config) -> None:
     write_json(path, to_mapping(config))
 
 
-def read_config(folder: Path) -> Config:
+def read_config(folder: Path) -> AnyConfig:
     """The config of a run."""
     path = folder / "config.json"
     require(path.is_file(), f"{folder} is not a run: it has no config.json; give a folder that `memjax train` made")

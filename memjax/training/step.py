@@ -58,12 +58,10 @@ def make_step(
 
     def step(state: TrainState, frozen: Params, batch: Example) -> tuple[TrainState, Metrics]:
         key = jax.random.fold_in(jax.random.key(seed), state.step)
-        # Negatives take items from the neighbour's stream, drawn before the batch is cut into microbatches.
-        extended = batch | {
-            "key": jax.random.split(key, batch_size),
-            "other_stream": jnp.roll(batch["stream"], 1, axis=0),
-            "other_mask": jnp.roll(batch["mask"], 1, axis=0),
-        }
+        extended = batch | {"key": jax.random.split(key, batch_size)}
+        if "stream" in batch:
+            # Negatives take items from the neighbour's stream, drawn before the batch is cut into microbatches.
+            extended |= {f"other_{name}": jnp.roll(batch[name], 1, axis=0) for name in ("stream", "mask")}
         gradients, metrics = gradient(state.params, frozen, extended)
         updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
         params = optax.apply_updates(state.params, updates)

@@ -11,9 +11,8 @@ from training.tiny import CONFIGS, config_file, flags, random_params
 
 from memjax import cli
 from memjax.config import to_mapping
-from memjax.models import build_sampler
+from memjax.models import build, build_sampler
 from memjax.training import experiment
-from memjax.training.objective import answer_objective, rehearsal_objective
 from memjax.training.sharding import place_batch
 from memjax.training.step import init_state, make_step
 
@@ -70,20 +69,15 @@ def flat(mapping, prefix=""):
 
 def two_steps(made):
     """Trains two steps; the history sampler's parameters are untrained: what is tested is that they are used."""
-    config, task, model, mesh = made
-    sampler = build_sampler(config, task.shape) if config.needs_sampler else None
+    config, task = made.config, made.task
     example = {name: value[0] for name, value in task.examples("train", np.arange(1)).items()}
-    frozen = random_params(sampler, example) if sampler else None
-    if config.system == "memory":
-        loss = rehearsal_objective(model, config.rehearsal, config.rehearses, sampler)
-    else:
-        loss = answer_objective(model)
+    frozen = random_params(build_sampler(config, task.shape), example) if config.needs_sampler else None
     optimizer = optax.sgd(0.01)
-    step = make_step(loss, optimizer, mesh, 8, 1, 0)
-    first = jax.device_get(random_params(model, example))
-    state = jax.device_put(init_state(first, optimizer), jax.NamedSharding(mesh, jax.P()))
+    step = make_step(made.phases[-1].loss, optimizer, made.mesh, 8, 1, 0)
+    first = jax.device_get(random_params(build(config, task.shape), example))
+    state = jax.device_put(init_state(first, optimizer), jax.NamedSharding(made.mesh, jax.P()))
     for i in range(2):
-        batch = place_batch(mesh, task.examples("train", np.arange(8 * i, 8 * i + 8)))
+        batch = place_batch(made.mesh, task.examples("train", np.arange(8 * i, 8 * i + 8)))
         state, metrics = step(state, frozen, batch)
         metrics = jax.device_get(metrics)
         assert_finite(metrics)

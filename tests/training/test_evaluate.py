@@ -8,30 +8,34 @@ import pytest
 from training.tiny import random_params, tiny
 
 from memjax.memories import memorize
+from memjax.models import build
 from memjax.training import experiment
-from memjax.training.evaluate import make_evaluator, slot_changes
+from memjax.training.evaluate import Measured, make_evaluator, measure_answer, slot_changes
 from memjax.training.objective import answer_metrics
+from memjax.training.sharding import make_mesh
 
 
 @functools.cache
 def made(system="memory"):
     prepared = experiment.prepare(tiny(system=system))
     example = {name: value[0] for name, value in prepared.task.examples("train", np.arange(1)).items()}
-    params = random_params(prepared.model, example)
-    return prepared, params, make_evaluator(prepared.model, prepared.task, prepared.mesh, 8)
+    model = build(prepared.config, prepared.task.shape)
+    params = random_params(model, example)
+    evaluate = make_evaluator(functools.partial(measure_answer, model), prepared.task, prepared.mesh, 8)
+    return prepared.task, model, params, evaluate
 
 
 @functools.cache
 def one_by_one(system, split):
     """(accuracy, loss) of every example of a split, alone."""
-    prepared, params, _ = made(system)
+    task, model, params, _ = made(system)
 
     def one(stream, mask, query, label):
-        slots, _ = prepared.model.apply(params, stream, mask, method="memorize")
-        return answer_metrics(prepared.model.apply(params, slots, query, method="answer"), label)
+        slots, _ = model.apply(params, stream, mask, method="memorize")
+        return answer_metrics(model.apply(params, slots, query, method="answer"), label)
 
     one = jax.jit(one)
-    batch = prepared.task.examples(split, np.arange(prepared.task.size(split)))
+    batch = task.examples(split, np.arange(task.size(split)))
     rows = []
     for i in range(len(batch["label"])):
         metrics = one(*(batch[name][i] for name in ("stream", "mask", "query", "label")))
@@ -41,14 +45,14 @@ def one_by_one(system, split):
 
 @pytest.mark.parametrize("system", ["memory", "directly"])
 def test_a_split_that_batches_do_not_divide_is_evaluated_like_a_plain_loop(system):
-    prepared, params, evaluate = made(system)
+    task, _, params, evaluate = made(system)
     batch, rows = one_by_one(system, "test")
     assert len(rows) == 36
     metrics = evaluate(params, "test")
     assert metrics["examples"] == 36
     np.testing.assert_allclose([metrics["accuracy"], metrics["answer_loss"]], rows.mean(0), rtol=1e-5)
     assert set(metrics["tags"]) == {"half", "quarter"}
-    for tag, names in prepared.task.shape.tags.items():
+    for tag, names in task.shape.tags.items():
         assert sum(value["examples"] for value in metrics["tags"][tag].values()) == 36
         for value, name in enumerate(names):
             mine = rows[batch[tag] == value]
@@ -58,7 +62,7 @@ def test_a_split_that_batches_do_not_divide_is_evaluated_like_a_plain_loop(syste
 
 
 def test_a_limited_evaluation_is_that_of_the_examples_it_takes():
-    _, params, evaluate = made("directly")
+    _, _, params, evaluate = made("directly")
     _, rows = one_by_one("directly", "test")
     metrics = evaluate(params, "test", 9)
     assert metrics["examples"] == 9
@@ -66,8 +70,7 @@ def test_a_limited_evaluation_is_that_of_the_examples_it_takes():
 
 
 def test_slot_changes_are_the_distances_between_the_slots_before_and_after_each_segment():
-    prepared, params, _ = made()
-    model, task = prepared.model, prepared.task
+    task, model, params, _ = made()
     changes = slot_changes(model, params, task, 5)
     assert np.shape(changes) == (task.shape.segments, 3)
     indices = np.arange(5) * task.size("test") // 5
@@ -82,3 +85,19 @@ def test_slot_changes_are_the_distances_between_the_slots_before_and_after_each_
         expected = np.linalg.norm(np.asarray(after - before, np.float64), axis=-1).mean(0)
         np.testing.assert_allclose(changes[t], expected, atol=2e-4)
         before = after
+
+
+def test_what_diverged_counts_as_an_error_and_leaves_no_mean_loss():
+    task, *_ = made()
+    bad = 7  # of the 36
+
+    def measure(params, example):
+        number = example["stream"].sum() == task.examples("test", np.arange(bad, bad + 1))["stream"].sum()
+        return Measured(jax.numpy.where(number, jax.numpy.nan, 2.0), *np.ones(3, np.float32))
+
+    same = task.examples("test", np.arange(36))["stream"].sum((1, 2))
+    diverged = (same == same[bad]).sum()
+    metrics = make_evaluator(measure, task, make_mesh(8), 8)(np.zeros(1), "test")
+    assert metrics["diverged"] == diverged > 0
+    np.testing.assert_allclose(metrics["accuracy"], 1 - diverged / 36)
+    assert np.isnan(metrics["answer_loss"])

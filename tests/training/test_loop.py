@@ -23,7 +23,7 @@ from memjax.training.sharding import make_mesh
 from memjax.training.step import init_state, make_optimizer, make_step
 
 TRAINING = TrainingConfig(
-    steps=6, sampler_steps=0, batch_size=8, microbatches=1, log_every=1, validate_every=2, validate_examples=8,
+    steps=6, batch_size=8, microbatches=1, log_every=1, validate_every=2, validate_examples=8,
     checkpoint_every=3, seed=3,
 )  # fmt: skip
 

@@ -11,6 +11,7 @@ from oracles.checking import assert_close, assert_finite
 from training.tiny import random_params, tiny
 
 from memjax.config import OptimizerConfig
+from memjax.models import build
 from memjax.training import experiment
 from memjax.training.objective import rehearsal_objective
 from memjax.training.sharding import make_mesh, place_batch
@@ -25,8 +26,9 @@ def rehearsing():
     config = tiny(rehearsal__sampler="random")
     made = experiment.prepare(config)
     example = {name: value[0] for name, value in made.task.examples("train", np.arange(1)).items()}
-    params = jax.device_get(random_params(made.model, example))
-    objective, traces = rehearsal_objective(made.model, config.rehearsal, True, None), []
+    model = build(config, made.task.shape)
+    params = jax.device_get(random_params(model, example))
+    objective, traces = rehearsal_objective(model, config.rehearsal, True, None), []
 
     def loss(*arguments):
         traces.append(1)

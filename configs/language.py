@@ -1,0 +1,42 @@
+"""Language models of sequence layers: the next word of the Penn Treebank, the next character of War and Peace.
+
+    memjax train --config=configs/language.py:ptb --data_dir=FOLDER           FOLDER has ptb.zip
+    memjax train --config=configs/language.py:ptb,layer=mag --data_dir=FOLDER or attention, mac, mal
+    memjax train --config=configs/language.py:characters --data_dir=FOLDER    FOLDER has warandpeace.txt.gz
+
+Test perplexity on the Penn Treebank: results/language.json; End-To-End Memory Networks (1503.08895), Table 2: RNN 129,
+LSTM 115, memory network of 7 hops 111. A valid or test text is read in streams of `test_length` tokens.
+"""
+
+from ml_collections import ConfigDict
+
+from memjax.config import parse_arg
+from memjax.errors import unknown
+
+VARIANTS = {
+    "ptb": {"file": "ptb.zip", "unit": "word", "length": 128, "test_length": 1024},
+    "characters": {"file": "warandpeace.txt.gz", "unit": "character", "length": 256, "test_length": 4096},
+}
+
+
+def get_config(arg: str = "ptb") -> ConfigDict:
+    """The variant named before the first comma; then layer=, seed=."""
+    variant, values = parse_arg(arg, "ptb", layer="lmm", seed=0)
+    if variant not in VARIANTS:
+        raise unknown("variant of configs/language.py", variant, VARIANTS)
+    words = variant == "ptb"
+
+    config = ConfigDict({"system": "sequence"})
+    config.task = ConfigDict({"name": "language", "data_dir": "data", **VARIANTS[variant]})
+
+    config.model = ConfigDict({"layer": values["layer"], "width": 200 if words else 128, "depth": 2, "heads": 4})
+    config.model.update(hidden=400 if words else 256, window=64, persistent=0)
+    config.model.update(momentum=True, forgetting=True, retention=1000.0, gradient_at="token", chunk=32)
+    config.model.update(dropout=0.3 if words else 0.0, dtype="float32")
+
+    config.optimizer = ConfigDict({"learning_rate": 2e-3, "warmup_steps": 200, "clip_norm": 1.0})
+    config.optimizer.decay_steps = 5000 if words else 2000
+    config.training = ConfigDict({"steps": 7500 if words else 4000, "batch_size": 16, "microbatches": 1})
+    config.training.update(seed=values["seed"], log_every=50, validate_every=500, validate_examples=100)
+    config.training.checkpoint_every = 500
+    return config

@@ -1,0 +1,37 @@
+"""Multi-query associative recall (Arora et al. 2023, Zoology) with sequence layers: keys and values, then keys alone.
+
+    memjax train --config=configs/recall.py:lmm                     surprise memory alone, gradients at every token
+    memjax train --config=configs/recall.py:lmm,chunked=1           gradients at the start of each chunk, as published
+    memjax train --config=configs/recall.py:mac                     or mag, mal; attention: a window, no memory
+
+Trained on sequences of 64 tokens with at most 8 pairs, tested on 64 to 1,024 tokens; results: results/recall.json.
+Ablations, each one override:
+    --config.model.momentum=False     --config.model.forgetting=False     --config.model.persistent=4
+"""
+
+from ml_collections import ConfigDict
+
+from memjax.config import parse_arg
+from memjax.errors import unknown
+
+LAYERS = ("attention", "lmm", "mac", "mag", "mal")
+
+
+def get_config(arg: str = "lmm") -> ConfigDict:
+    """The layer named before the first comma; then chunked=, seed=."""
+    layer, values = parse_arg(arg, "lmm", chunked=False, seed=0)
+    if layer not in LAYERS:
+        raise unknown("variant of configs/recall.py", layer, LAYERS)
+
+    config = ConfigDict({"system": "sequence"})
+    config.task = ConfigDict({"name": "recall", "keys": 64, "values": 64, "noise": 64, "pairs": 8})
+    config.task.update(length=64, longest=16, train=100_000, valid=500, test=100, seed=0)
+
+    config.model = ConfigDict({"layer": layer, "width": 64, "depth": 2, "heads": 2, "hidden": 0, "window": 16})
+    config.model.update(persistent=0, momentum=True, forgetting=True, retention=1000.0, dropout=0.0, dtype="float32")
+    config.model.update(gradient_at="chunk" if values["chunked"] else "token", chunk=16)
+
+    config.optimizer = ConfigDict({"learning_rate": 3e-3, "warmup_steps": 100, "decay_steps": 1000, "clip_norm": 1.0})
+    config.training = ConfigDict({"steps": 3000, "batch_size": 64, "microbatches": 1, "seed": values["seed"]})
+    config.training.update(log_every=25, validate_every=250, validate_examples=500, checkpoint_every=250)
+    return config

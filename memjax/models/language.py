@@ -1,0 +1,117 @@
+"""A language model around sequence layers: tokens in, logits out, an explicit state of fixed size between calls."""
+
+from collections.abc import Callable
+from functools import partial
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from memjax.errors import require
+from memjax.typing import Any, Array, Float, Int, Key, Params, State
+
+
+class LanguageModel(nn.Module):
+    """Blocks of a sequence layer and a gated perceptron, each `x + f(rmsnorm(x))`; then logits by the embeddings.
+
+    make_layer: makes the layer of one block (`LMM`, `MAC`, `MAG`, `MAL`, `WindowAttention`, or anything with their
+    signature: `(x [L, width], state or None) -> (x, state)`, and `initial_state`). hidden: of the perceptron
+    (SwiGLU, Shazeer 2020), 0 for none. dropout: the share of the embeddings and of every f that training zeroes.
+
+    One example, of any length in any number of calls; the state's size does not depend on it.
+
+    >>> import jax, jax.numpy as jnp
+    >>> from functools import partial
+    >>> from memjax.models import LMM, LanguageModel
+    >>> model = LanguageModel(vocabulary=10, width=8, depth=2, hidden=16, make_layer=partial(LMM, width=8, heads=2))
+    >>> tokens = jnp.arange(6)
+    >>> params = model.init(jax.random.key(0), tokens)
+    >>> logits, state = model.apply(params, tokens[:4])
+    >>> more, state = model.apply(params, tokens[4:], state)
+    >>> more.shape
+    (2, 10)
+    """
+
+    vocabulary: int
+    width: int
+    depth: int
+    hidden: int
+    make_layer: Callable[[], nn.Module]
+    dropout: float = 0.0
+    dtype: Any = jnp.float32
+
+    def setup(self):
+        self.embed = nn.Embed(
+            self.vocabulary, self.width, embedding_init=nn.initializers.normal(self.width**-0.5), dtype=self.dtype
+        )
+        self.layers = [self.make_layer() for _ in range(self.depth)]
+        dense = partial(nn.Dense, use_bias=False, dtype=self.dtype)
+        perceptrons = self.depth if self.hidden else 0
+        self.opened = [dense(2 * self.hidden) for _ in range(perceptrons)]
+        self.closed = [dense(self.width) for _ in range(perceptrons)]
+        self.norms = [nn.RMSNorm(dtype=self.dtype) for _ in range(self.depth + perceptrons + 1)]
+        self.drop = nn.Dropout(self.dropout)
+
+    def initial_state(self) -> State:
+        return tuple(layer.initial_state() for layer in self.layers)
+
+    def __call__(
+        self, tokens: Int[Array, "L"], state: State | None = None, *, train: bool = False
+    ) -> tuple[Float[Array, "L V"], State]:
+        """Logits of the token after each, and the state; `train` needs the rng "dropout"."""
+        state, after = (None,) * self.depth if state is None else state, []
+        norms, drop = iter(self.norms), partial(self.drop, deterministic=not train)
+        # Of unit size, though the logits want the table to be small.
+        x = drop(self.embed(tokens) * jnp.asarray(self.width**0.5, self.dtype))
+        for i, layer in enumerate(self.layers):
+            mixed, now = layer(next(norms)(x), state[i])
+            after.append(now)
+            x = x + drop(mixed)
+            if self.hidden:
+                a, b = jnp.split(self.opened[i](next(norms)(x)), 2, axis=-1)
+                x = x + drop(self.closed[i](nn.silu(a) * b))
+        return self.embed.attend(next(norms)(x)).astype(jnp.float32), tuple(after)
+
+
+def generate(
+    model: LanguageModel,
+    params: Params,
+    prompt: Int[Array, "L"],
+    count: int,
+    *,
+    state: State | None = None,
+    key: Key | None = None,
+    temperature: float = 1.0,
+) -> tuple[Int[Array, "count"], State]:
+    """Reads the prompt at once, then `count` tokens one by one: `(tokens, state)`; drawn with a key, or the likeliest.
+
+    The state has read all but the last of the tokens: `generate(model, params, tokens[-1:], n, state=state)` goes on as
+    one call would have.
+
+    >>> import jax, jax.numpy as jnp
+    >>> from functools import partial
+    >>> from memjax.models import LMM, LanguageModel
+    >>> model = LanguageModel(vocabulary=10, width=8, depth=1, hidden=0, make_layer=partial(LMM, width=8, heads=2))
+    >>> params = model.init(jax.random.key(0), jnp.arange(3))
+    >>> generate(model, params, jnp.arange(3), 5)[0].shape
+    (5,)
+    """
+    require(prompt.ndim == 1 and prompt.size > 0, f"a prompt is [L], of at least one token, not {list(prompt.shape)}")
+    require(count >= 1, f"count must be at least 1, not {count}")
+    require(temperature > 0, f"temperature must be above 0, not {temperature}")
+
+    def draw(logits: Array, key: Key | None) -> Array:
+        return logits.argmax(-1) if key is None else jax.random.categorical(key, logits / temperature)
+
+    def step(carry: tuple[Array, State], key: Key | None) -> tuple[tuple[Array, State], Array]:
+        token, state = carry
+        logits, state = model.apply(params, token[None], state)
+        token = draw(logits[-1], key).astype(token.dtype)
+        return (token, state), token
+
+    keys = None if key is None else jax.random.split(key, count)
+    logits, state = model.apply(params, prompt, state)
+    first = draw(logits[-1], None if keys is None else keys[0]).astype(prompt.dtype)
+    rest = None if keys is None else keys[1:]
+    (_, state), tokens = jax.lax.scan(step, (first, state), rest, length=count - 1)
+    return jnp.concatenate([first[None], tokens]), state

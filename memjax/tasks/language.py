@@ -1,0 +1,92 @@
+"""Language: the next word, or the next character, of a text. Penn Treebank as in Mikolov's files; any other text."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from memjax.errors import require
+from memjax.tasks.contract import Batch, Split
+from memjax.tasks.sequence import NOTHING, SequenceShape, check_indices
+from memjax.tasks.text import read_member, read_text, without_gutenberg
+
+END, UNKNOWN = "<eos>", "<unk>"
+_SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class LanguageSpec:
+    """file: of `data_dir`: an archive (.zip) with ptb.train.txt, ptb.valid.txt and ptb.test.txt, or one text (.txt,
+    .txt.gz, .tar.gz of .txt), cut into 90, 5 and 5 hundredths.
+
+    length: tokens of a training sequence, cut from anywhere. test_length: tokens of each of the streams into which
+    valid and test are cut, end to end; each begins with an empty memory.
+    """
+
+    file: str
+    unit: Literal["word", "character"]
+    length: int
+    test_length: int
+    data_dir: str
+
+
+class Language:
+    """The next token at every token: implements `memjax.tasks.SequenceTask`.
+
+    Words are what blanks separate, and `<eos>` at the end of each line; the vocabulary is that of the train split, and
+    any other token `<unk>` (for characters, where a text has none, the commonest of them). The first token of a stream
+    is not asked for: perplexity is that of all the others.
+    """
+
+    def __init__(self, spec: LanguageSpec):
+        for name in ("length", "test_length"):
+            require(getattr(spec, name) >= 1, f"config.task.{name} must be at least 1, not {getattr(spec, name)}")
+        self.spec = spec
+        tokens = {split: list(_tokens(text, spec.unit)) for split, text in _texts(spec).items()}
+        counts: dict[str, int] = {}
+        for token in tokens["train"]:
+            counts[token] = counts.get(token, 0) + 1
+        self.vocabulary = tuple(sorted(counts, key=lambda token: (-counts[token], token)))
+        ids = {token: place for place, token in enumerate(self.vocabulary)}
+        unknown = ids.get(UNKNOWN, 0)
+        self._ids = {split: np.array([ids.get(t, unknown) for t in ts], np.int32) for split, ts in tokens.items()}
+        for split in _SPLITS:
+            length = spec.length if split == "train" else 1
+            have = len(self._ids[split])
+            require(have > length, f"the {split} split of {spec.file} has {have} tokens, {length + 1} are needed")
+        self.shape = SequenceShape(vocabulary=len(self.vocabulary), choices=len(self.vocabulary), text=True)
+        foreign = {split: sum(t not in ids for t in tokens[split]) for split in ("valid", "test")}
+        self.notes = tuple(
+            f"{count} tokens of the {split} split do not occur in train" for split, count in foreign.items() if count
+        )
+
+    def size(self, split: Split) -> int:
+        """In training, one sequence for every place where one may begin; else how many streams there are."""
+        predicted = len(self._ids[split]) - 1
+        return predicted - self.spec.length + 1 if split == "train" else -(-predicted // self.spec.test_length)
+
+    def examples(self, split: Split, indices: np.ndarray) -> Batch:
+        indices = check_indices(indices, self.size(split), split)
+        ids, train = self._ids[split], split == "train"
+        length = self.spec.length if train else min(self.spec.test_length, len(ids) - 1)
+        places = (indices if train else indices * length)[:, None] + np.arange(length)
+        real = places < len(ids) - 1  # the last stream is shorter
+        places = np.where(real, places, 0)
+        return {"tokens": ids[places], "target": np.where(real, ids[places + 1], NOTHING).astype(np.int32)}
+
+
+def _texts(spec: LanguageSpec) -> dict[Split, str]:
+    path = Path(spec.data_dir, spec.file)
+    if path.suffix == ".zip":
+        return {split: read_member(path, f"ptb.{split}.txt") for split in _SPLITS}
+    text = without_gutenberg(read_text(path))
+    first, second = len(text) * 90 // 100, len(text) * 95 // 100
+    return {"train": text[:first], "valid": text[first:second], "test": text[second:]}
+
+
+def _tokens(text: str, unit: str) -> Iterable[str]:
+    if unit == "character":
+        return text
+    return (word for line in text.splitlines() for word in (*line.split(), END))

@@ -1,0 +1,146 @@
+"""Needle in a haystack, by characters: a sentence hidden in a text at any depth, asked for at the end."""
+
+import string
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from memjax.errors import require, unknown
+from memjax.tasks.contract import Batch, Split
+from memjax.tasks.random import fold, uniform
+from memjax.tasks.sequence import NOTHING, SequenceShape, check_indices, pairs, powers
+from memjax.tasks.text import read_text, without_gutenberg
+
+# Everything that may come out of a text: other characters become a space.
+ALPHABET = "\n " + string.ascii_letters + string.digits + string.punctuation
+DEPTHS = 5
+_IDS = {char: place for place, char in enumerate(ALPHABET)}
+_NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again. "
+_SYMBOLS = {"passkey": string.digits, "number": string.digits, "word": string.ascii_lowercase}
+
+
+@dataclass(frozen=True)
+class NeedleSpec:
+    """needle: "passkey", "number" or "word", of `size` characters, drawn at random.
+
+    haystack: a file of `data_dir` (.txt, .txt.gz, .tar.gz of .txt), or "noise": five sentences again and again. length:
+    characters of a training sequence; tests are 1 to `longest` times as long, in powers of two. train, valid and
+    test are examples, those of the test for each depth and each length.
+    """
+
+    needle: str
+    size: int
+    haystack: str
+    length: int
+    longest: int
+    train: int
+    valid: int
+    test: int
+    seed: int
+    data_dir: str
+
+
+class Needle:
+    """The task's examples, each a function of (spec, split, index): implements `memjax.tasks.SequenceTask`.
+
+    `[text] The passkey is 31415. [text] What is the passkey? 31415`: the targets are the characters of the answer. Of a
+    haystack from a file, the first eight tenths are for training, one is for validation, the last for the test. Tag
+    "depth": in which fifth of the text the needle lies.
+    """
+
+    notes = ()
+
+    def __init__(self, spec: NeedleSpec):
+        _check(spec)
+        self.spec = spec
+        self._said = f" The {spec.needle} is {{}}. "
+        self._asked = encode(f" What is the {spec.needle}? ")
+        overhead = len(self._said.format("")) + len(self._asked) + 2 * spec.size
+        require(
+            spec.length > overhead + DEPTHS,
+            f"config.task.length {spec.length} leaves no room for a text: needle and question take {overhead}",
+        )
+        text = without_gutenberg(read_text(Path(spec.data_dir, spec.haystack))) if spec.haystack != "noise" else ""
+        self._text = encode(text or _NOISE * (2 + 2 * spec.length * spec.longest // len(_NOISE)))
+        self._parts = _parts(len(self._text), spec.haystack == "noise")
+        self._lengths = [spec.length * times for times in powers(spec.longest)]
+        for split, (begin, end) in self._parts.items():
+            longest = self._lengths[-1] if split == "test" else spec.length
+            require(
+                end - begin > longest,
+                f"{spec.haystack} has {end - begin} characters for the {split} split, {longest} are needed; "
+                "lower config.task.longest",
+            )
+        lengths, depths = tuple(map(str, self._lengths)), tuple(f"{20 * n}-{20 * n + 20}%" for n in range(DEPTHS))
+        self.shape = SequenceShape(
+            vocabulary=len(ALPHABET),
+            choices=len(_SYMBOLS[spec.needle]),
+            answer=spec.size,
+            tags={"depth": depths, "length": lengths, "length x depth": pairs(lengths, depths)},
+        )
+
+    def size(self, split: Split) -> int:
+        return getattr(self.spec, split) * (len(self._lengths) * DEPTHS if split == "test" else 1)
+
+    def examples(self, split: Split, indices: np.ndarray) -> Batch:
+        spec, indices = self.spec, check_indices(indices, self.size(split), split)
+        keys = fold(fold(fold(np.uint64(spec.seed), 3), ("train", "valid", "test").index(split)), indices)
+        u_start, u_depth, *u_answer = uniform(keys, 2 + spec.size).T
+        if split == "test":
+            # By length, so that a batch of neighbours is of one length.
+            of_length, of_depth = np.divmod(indices // spec.test, DEPTHS)
+            depth = (of_depth + u_depth) / DEPTHS
+        else:
+            of_length, depth = np.zeros(len(indices), np.int64), u_depth
+            of_depth = (depth * DEPTHS).astype(np.int64)
+        length = np.array(self._lengths)[of_length]
+        symbols = encode(_SYMBOLS[spec.needle])
+        answers = symbols[(np.stack(u_answer, axis=1) * len(symbols)).astype(np.int64)]
+        tokens = np.zeros((len(indices), length.max()), np.int32)
+        target = np.full_like(tokens, NOTHING)
+        for row, answer in enumerate(answers):
+            sequence = self._sequence(split, int(length[row]), u_start[row], depth[row], answer)
+            tokens[row, : length[row]] = sequence[:-1]
+            target[row, length[row] - spec.size : length[row]] = answer
+        return {
+            "tokens": tokens,
+            "target": target,
+            "depth": of_depth.astype(np.int32),
+            "length": of_length.astype(np.int32),
+            "length x depth": (of_length * DEPTHS + of_depth).astype(np.int32),
+        }
+
+    def _sequence(self, split: Split, length: int, start: float, depth: float, answer: np.ndarray) -> np.ndarray:
+        """Text, needle, text, question and answer: `length` characters, and one more."""
+        said = encode(self._said.format("".join(ALPHABET[i] for i in answer)))
+        room = length + 1 - len(said) - len(self._asked) - len(answer)
+        begin, end = self._parts[split]
+        first = begin + int(start * (end - begin - room))
+        text, place = self._text[first : first + room], int(depth * room)
+        return np.concatenate([text[:place], said, text[place:], self._asked, answer])
+
+
+def encode(text: str) -> np.ndarray:
+    """Ids of the characters; of one that `ALPHABET` lacks, that of a space.
+
+    >>> encode("a é").tolist()
+    [2, 1, 1]
+    """
+    return np.array([_IDS.get(char, _IDS[" "]) for char in text], np.int32)
+
+
+def _parts(size: int, noise: bool) -> dict[Split, tuple[int, int]]:
+    if noise:
+        return {"train": (0, size), "valid": (0, size), "test": (0, size)}
+    first, second = size * 8 // 10, size * 9 // 10
+    return {"train": (0, first), "valid": (first, second), "test": (second, size)}
+
+
+def _check(spec: NeedleSpec) -> None:
+    if spec.needle not in _SYMBOLS:
+        raise unknown("value of config.task.needle", spec.needle, _SYMBOLS)
+    for name in ("size", "length", "longest", "train", "valid", "test"):
+        require(getattr(spec, name) >= 1, f"config.task.{name} must be at least 1, not {getattr(spec, name)}")
+    require(spec.longest & (spec.longest - 1) == 0, f"config.task.longest must be a power of two, not {spec.longest}")
+    require(0 <= spec.seed < 2**64, f"config.task.seed must be in [0, 2**64), not {spec.seed}")

@@ -1,0 +1,110 @@
+"""Multi-query associative recall (Arora et al. 2023, Zoology): keys with their values, then keys alone."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from memjax.errors import require
+from memjax.tasks.contract import Batch, Split
+from memjax.tasks.random import fold, uniform
+from memjax.tasks.sequence import NOTHING, SequenceShape, check_indices, pairs, powers
+
+
+@dataclass(frozen=True)
+class RecallSpec:
+    """keys, values, noise: how many tokens of each kind. pairs: the most pairs of a sequence, a power of two.
+
+    length: of a training sequence; tests are 1 to `longest` times as long, in powers of two. train, valid and test are
+    examples, those of the test for each number of pairs and each length.
+    """
+
+    keys: int
+    values: int
+    noise: int
+    pairs: int
+    length: int
+    longest: int
+    train: int
+    valid: int
+    test: int
+    seed: int
+
+
+class Recall:
+    """The task's examples, each a function of (spec, split, index): implements `memjax.tasks.SequenceTask`.
+
+    First P pairs, a key and its value side by side, in places drawn anywhere among noise; then every key once, in an
+    order of its own. At a key that is asked the target is its value. Keys are distinct; P is drawn from 1 to `pairs`
+    for training, and is a power of two up to `pairs` for the test, whose sequences are the longer the more noise.
+    """
+
+    notes = ()
+
+    def __init__(self, spec: RecallSpec):
+        _check(spec)
+        self.spec = spec
+        self._counts = powers(spec.pairs)
+        self._lengths = [spec.length * times for times in powers(spec.longest)]
+        counts, lengths = ([str(n) for n in numbers] for numbers in (self._counts, self._lengths))
+        self.shape = SequenceShape(
+            vocabulary=spec.keys + spec.values + spec.noise,
+            choices=spec.values,
+            tags={"pairs": tuple(counts), "length": tuple(lengths), "length x pairs": pairs(lengths, counts)},
+        )
+
+    def size(self, split: Split) -> int:
+        cells = len(self._lengths) * len(self._counts) if split == "test" else 1
+        return getattr(self.spec, split) * cells
+
+    def examples(self, split: Split, indices: np.ndarray) -> Batch:
+        spec, indices = self.spec, check_indices(indices, self.size(split), split)
+        keys = fold(fold(fold(np.uint64(spec.seed), 2), ("train", "valid", "test").index(split)), indices)
+        if split == "test":
+            # By length, so that a batch of neighbours is of one length.
+            of_length, of_count = np.divmod(indices // spec.test, len(self._counts))
+            count, length = np.array(self._counts)[of_count], np.array(self._lengths)[of_length]
+        else:
+            count = 1 + (uniform(fold(keys, 1), 1)[:, 0] * spec.pairs).astype(np.int64)
+            length = np.full(len(indices), spec.length)
+            of_count = np.ceil(np.log2(count)).astype(np.int64)
+            of_length = np.zeros(len(indices), np.int64)
+        tokens = np.zeros((len(indices), length.max()), np.int32)
+        target = np.full_like(tokens, NOTHING)
+        for row, key in enumerate(keys):
+            self._fill(tokens[row, : length[row]], target[row, : length[row]], int(count[row]), key)
+        return {
+            "tokens": tokens,
+            "target": target,
+            "pairs": of_count.astype(np.int32),
+            "length": of_length.astype(np.int32),
+            "length x pairs": (of_length * len(self._counts) + of_count).astype(np.int32),
+        }
+
+    def _fill(self, tokens: np.ndarray, target: np.ndarray, count: int, key: np.ndarray) -> None:
+        """One sequence, in place. Ids: keys, then values, then noise."""
+        spec, ahead = self.spec, len(tokens) - count
+        u = uniform(key[None], 2 * len(tokens) + spec.keys + 2 * count)[0]
+        u_noise, u_place, u_key, u_rest = np.split(u, np.cumsum([len(tokens), len(tokens), spec.keys]))
+        tokens[:] = spec.keys + spec.values + (u_noise * spec.noise).astype(np.int64)
+        chosen = np.argsort(u_key)[:count]
+        values = spec.keys + (u_rest[:count] * spec.values).astype(np.int64)
+        # Distinct places among those left when each pair is one token, then the pairs opened: none overlaps another.
+        place = np.sort(np.argsort(u_place[: ahead - count])[:count]) + np.arange(count)
+        tokens[place], tokens[place + 1] = chosen, values
+        order = np.argsort(u_rest[count:])
+        tokens[ahead:], target[ahead:] = chosen[order], values[order]
+
+
+def _check(spec: RecallSpec) -> None:
+    for name in ("keys", "values", "noise", "pairs", "length", "longest", "train", "valid", "test"):
+        require(getattr(spec, name) >= 1, f"config.task.{name} must be at least 1, not {getattr(spec, name)}")
+    for name in ("pairs", "longest"):
+        most = getattr(spec, name)
+        require(most & (most - 1) == 0, f"config.task.{name} must be a power of two, not {most}")
+    require(0 <= spec.seed < 2**64, f"config.task.seed must be in [0, 2**64), not {spec.seed}")
+    require(spec.pairs <= spec.keys, f"config.task.pairs {spec.pairs} needs as many keys, there are {spec.keys}")
+    require(
+        3 * spec.pairs <= spec.length,
+        f"config.task.length {spec.length} must be at least 3 times config.task.pairs {spec.pairs}: "
+        "a key, its value, and the key again",
+    )

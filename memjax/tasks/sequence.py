@@ -1,0 +1,90 @@
+"""What a sequence task is: tokens one after another, and at some of them the token that should come out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from memjax.errors import require
+from memjax.tasks.contract import Batch, Split, check_batch, check_ids
+
+NOTHING = -1  # the target of a token at which nothing is asked
+
+
+@dataclass(frozen=True)
+class SequenceShape:
+    """Everything that a sequence model must know of a task.
+
+    vocabulary: token ids are in [0, vocabulary). choices: among how many a guess at one would choose. answer: the
+    tokens of an answer, which is right when all of them are. text: what comes out is the next word or character, so
+    that its perplexity means something. tags: as those of a `TaskShape`; "a x b" is a pair of others, shown as a map.
+    """
+
+    vocabulary: int
+    choices: int
+    answer: int = 1
+    text: bool = False
+    tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@runtime_checkable
+class SequenceTask(Protocol):
+    """A task: any batch of sequences at once.
+
+    A batch holds `tokens [B, L]` int32, `target [B, L]` int32 (`NOTHING`, -1, where nothing is asked) and an int32
+    `[B]` for each tag. L is that of the longest of the batch; all examples of the train split have one length. The same
+    (split, index) is always the same example.
+    """
+
+    shape: SequenceShape
+    notes: Sequence[str]
+
+    def size(self, split: Split) -> int:
+        """How many examples the split has."""
+        ...
+
+    def examples(self, split: Split, indices: np.ndarray) -> Batch:
+        """The examples with these indices, each in [0, size(split))."""
+        ...
+
+
+@check_batch.register
+def _check(shape: SequenceShape, batch: Batch) -> None:
+    """Raises `MemjaxError` if a batch has ids or tags out of range, or a sequence of which nothing is asked."""
+    tokens, target = batch["tokens"], batch["target"]
+    require(len(tokens) > 0, "a batch needs at least one example")
+    require(
+        tokens.shape == target.shape and tokens.ndim == 2,
+        f"tokens and target must be [B, L], both, not {list(tokens.shape)} and {list(target.shape)}",
+    )
+    check_ids("the tokens have ids", tokens, 0, shape.vocabulary)
+    check_ids("the targets have ids", target, NOTHING, shape.vocabulary)
+    require((target != NOTHING).any(axis=1).all(), "nothing is asked of a sequence: every one needs a target")
+    for tag, values in shape.tags.items():
+        check_ids(f"the tag {tag} is", batch[tag], 0, len(values))
+
+
+def check_indices(indices: np.ndarray, size: int, split: Split) -> np.ndarray:
+    """The indices as int64. Raises `MemjaxError` for none, and for one that the split does not have."""
+    indices = np.asarray(indices, np.int64)
+    require(
+        indices.size and indices.min() >= 0 and indices.max() < size,
+        f"example indices must be in [0, {size}) for the {split} split",
+    )
+    return indices
+
+
+def pairs(names: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+    """The values of a tag that is a pair of two others, the second one changing fastest.
+
+    >>> pairs(("4", "8"), ("1st", "2nd"))
+    ('4 x 1st', '4 x 2nd', '8 x 1st', '8 x 2nd')
+    """
+    return tuple(f"{name} x {other}" for name in names for other in others)
+
+
+def powers(most: int) -> list[int]:
+    """1, 2, 4, ... up to `most`, which must be one of them."""
+    require(most >= 1 and most & (most - 1) == 0, f"{most} is no power of two")
+    return [2**n for n in range(most.bit_length())]

@@ -1,0 +1,69 @@
+"""Texts from files: plain, gzipped, or members of an archive, in UTF-8. Nothing that is read is run or unpacked."""
+
+import gzip
+import lzma
+import tarfile
+import zipfile
+import zlib
+from pathlib import Path
+
+from memjax.errors import MemjaxError, require
+
+
+def read_text(path: Path) -> str:
+    """The text of FILE.txt, of FILE.txt.gz, or of all .txt files of FILE.tar.gz, in the order of their names.
+
+    Raises `MemjaxError` for a file that is missing, damaged, or no text.
+    """
+    if path.name.endswith((".tar.gz", ".tgz", ".tar")):
+        return "\n".join(_tar_texts(path))
+    opened = gzip.open if path.suffix == ".gz" else open
+    return _read(path, lambda: opened(path, "rb").read())
+
+
+def read_member(archive: Path, name: str) -> str:
+    """The text of one member of a zip archive, by its exact name."""
+
+    def data() -> bytes:
+        with zipfile.ZipFile(archive) as members:
+            require(name in members.namelist(), f"{archive} has no member {name}")
+            return members.read(name)
+
+    return _read(archive, data)
+
+
+def without_gutenberg(text: str) -> str:
+    """A Project Gutenberg text without its header and trailer; any other text as it is."""
+    start, end = text.find("*** START OF"), text.find("*** END OF")
+    return text[text.index("\n", start) : end if end > 0 else None].strip() if start >= 0 else text
+
+
+def _tar_texts(path: Path) -> list[str]:
+    def members() -> dict[str, bytes]:
+        with tarfile.open(path) as archive:
+            files = [m for m in archive.getmembers() if m.isfile() and m.name.endswith(".txt")]
+            return {m.name: archive.extractfile(m).read() for m in files}  # type: ignore[union-attr]
+
+    found = _guarded(path, members)
+    require(found, f"{path} holds no .txt file")
+    return [_decode(path, found[name]) for name in sorted(found)]
+
+
+def _read(path: Path, data) -> str:
+    return _decode(path, _guarded(path, data))
+
+
+def _guarded(path: Path, read):
+    try:
+        return read()
+    except FileNotFoundError:
+        raise MemjaxError(f"there is no {path}; put it there, or name its folder with --data_dir=FOLDER") from None
+    except (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError) as error:
+        raise MemjaxError(f"{path} cannot be read: {error}; get it again") from None
+
+
+def _decode(path: Path, data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise MemjaxError(f"{path} is no text in UTF-8: {error}") from None

@@ -1,0 +1,100 @@
+"""A phase of training: what is trained, on what loss, measured how. Phases follow one another; each has checkpoints."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from rich.console import Console
+
+from memjax.config import AnyConfig
+from memjax.errors import require
+from memjax.tasks import SequenceTask, Task
+from memjax.training import checkpoint
+from memjax.training.evaluate import Measured, make_evaluator
+from memjax.training.loop import fit
+from memjax.training.objective import Example, Loss
+from memjax.training.step import TrainState, init_state, make_optimizer, make_step
+from memjax.typing import Key, Params
+
+
+class Phase(NamedTuple):
+    """What is trained, for how long, on what loss, measured how. `init` and `measure` take one example."""
+
+    name: str
+    steps: int
+    init: Callable[[Key, Example], Params]
+    loss: Loss
+    measure: Callable[[Params, Example], Measured]
+
+
+class Experiment(NamedTuple):
+    """A config with all that it describes, made and checked; nothing is trained yet.
+
+    Each phase is given, frozen, what the one before has learned; the last one, "train", is what the experiment is
+    about. facts: what an evaluation says besides its metrics, from the last phase's parameters and metrics.
+    """
+
+    config: AnyConfig
+    label: str
+    task: Task | SequenceTask
+    mesh: Mesh
+    phases: tuple[Phase, ...]
+    facts: Callable[[Params, dict[str, Any]], dict[str, Any]]
+
+
+def initial_state(experiment: Experiment, phase: Phase) -> TrainState:
+    """The state before the first step of a phase."""
+    config, task = experiment.config, experiment.task
+    example = {name: jnp.asarray(value[0]) for name, value in task.examples("train", np.zeros(1, int)).items()}
+    key = jax.random.fold_in(jax.random.key(config.training.seed), phase.name == "sampler")
+    return init_state(phase.init(key, example), make_optimizer(config.optimizer, phase.steps))
+
+
+def run_phase(experiment: Experiment, folder: Path, phase: Phase, frozen: Params, console: Console) -> Params:
+    """Trains a phase in a run folder, going on where it was: the parameters at its end."""
+    config, task, mesh = experiment.config, experiment.task, experiment.mesh
+    training, validate = config.training, phase_evaluator(experiment, phase)
+    state = fit(
+        folder,
+        phase.name,
+        make_step(
+            phase.loss,
+            make_optimizer(config.optimizer, phase.steps),
+            mesh,
+            training.batch_size,
+            training.microbatches,
+            training.seed,
+        ),
+        initial_state(experiment, phase),
+        frozen,
+        lambda params: validate(params, "valid", training.validate_examples),
+        task,
+        training,
+        phase.steps,
+        mesh,
+        console,
+    )
+    return state.params
+
+
+def load_phase(experiment: Experiment, folder: Path, phase: Phase) -> tuple[int, Params]:
+    """(step, parameters) of the newest checkpoint of a phase."""
+    # Asked first, for the manager would make the folder.
+    require((folder / phase.name).is_dir(), f"{folder / phase.name} holds no checkpoint; train the run first")
+    like = jax.eval_shape(lambda: initial_state(experiment, phase))
+    with checkpoint.open_checkpoints(folder / phase.name) as manager:
+        return checkpoint.restore_params(manager, like)
+
+
+def phase_evaluator(experiment: Experiment, phase: Phase) -> Callable[..., dict[str, Any]]:
+    """`evaluate(params, split, limit=None) -> metrics` of a phase."""
+    return make_evaluator(phase.measure, experiment.task, experiment.mesh, experiment.config.training.batch_size)
+
+
+def state_bytes(make_state: Callable[[], Any]) -> int:
+    """The bytes of a state, which is not made for it."""
+    return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(jax.eval_shape(make_state)))
