@@ -3,6 +3,9 @@
     python benchmarks/reproduce.py evidence_demo
     python benchmarks/reproduce.py evidence_small [--runs=runs/small] [--seeds=3] [--only=rehearsal,continual]
     python benchmarks/reproduce.py babi_single --data_dir=data [--only=1,6]
+    python benchmarks/reproduce.py recall
+    python benchmarks/reproduce.py needle
+    python benchmarks/reproduce.py language --data_dir=data
 
 Every run is a `memjax train` command, kept with its figures in results/TABLE.json, and can be stopped and taken up at
 any time. Several of these side by side, with different --only, share the work: --collect alone writes the file. What is
@@ -44,6 +47,20 @@ VARIANTS = {
 }
 DEMO = ("rehearsal", "no rehearsal", "Directly Reason", "Multi-Hop Reason")
 BABI_TASKS = ("1", "6", "9", "15", "20")
+LAYERS = {
+    "LMM": "lmm",
+    "LMM per chunk": "lmm,chunked=1",
+    "LMM no momentum": "lmm",
+    "LMM no forgetting": "lmm",
+    "LMM per chunk no momentum": "lmm,chunked=1",
+    "MAC": "mac",
+    "MAG": "mag",
+    "MAL": "mal",
+    "attention": "attention",
+}
+WITHOUT = {name: f"--config.model.{name}=False" for name in ("momentum", "forgetting")}
+SEEDS = {"evidence_small": 3}
+TABLES = ("babi_single", "evidence_demo", "evidence_small", "language", "needle", "recall")
 
 
 def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str]:
@@ -56,11 +73,27 @@ def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str
             for seed in range(seeds)
             for row, extra in rows.items()
         }
+    if table in ("needle", "recall"):
+        return {
+            (row, seed): f"--config=configs/{table}.py:{layer},seed={seed} {_without(row)}".strip()
+            for seed in range(seeds)
+            for row, layer in LAYERS.items()
+        }
+    if table == "language":
+        return {
+            (layer, seed): f"--config=configs/language.py:ptb,layer={layer},seed={seed} --data_dir={data_dir}"
+            for seed in range(seeds)
+            for layer in ("lmm", "attention")
+        }
     return {
         (task, seed): f"--config=configs/babi.py:rehearsal,task={task},seed={seed} --data_dir={data_dir}"
         for seed in range(seeds)
         for task in BABI_TASKS
     }
+
+
+def _without(row: str) -> str:
+    return " ".join(flag for name, flag in WITHOUT.items() if f"no {name}" in row)
 
 
 def config_of(command: str) -> dict:
@@ -133,7 +166,7 @@ def run_folder(runs: Path, row: str, seed: int) -> Path:
 def main() -> None:
     """Runs what is missing, then collects."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("table", choices=("babi_single", "evidence_demo", "evidence_small"))
+    parser.add_argument("table", choices=TABLES)
     parser.add_argument("--runs", type=Path)
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--only", default="")
@@ -142,7 +175,7 @@ def main() -> None:
     args = parser.parse_args()
     runs = args.runs or Path("runs") / args.table
     out = ROOT / "results" / f"{args.table}.json"
-    wanted = commands(args.table, args.seeds or (3 if args.table == "evidence_small" else 1), args.data_dir)
+    wanted = commands(args.table, args.seeds or SEEDS.get(args.table, 1), args.data_dir)
     done = json.loads(out.read_text())["runs"] if out.exists() else {}
     only = [row for row in args.only.split(",") if row]
     rows = list(dict.fromkeys(row for row, _ in wanted))

@@ -24,14 +24,14 @@ def get_config(arg: str = "lmm") -> ConfigDict:
         raise unknown("variant of configs/recall.py", layer, LAYERS)
 
     config = ConfigDict({"system": "sequence"})
-    config.task = ConfigDict({"name": "recall", "keys": 64, "values": 64, "noise": 64, "pairs": 8})
+    config.task = ConfigDict({"name": "recall", "key_tokens": 64, "value_tokens": 64, "noise_tokens": 64, "pairs": 8})
     config.task.update(length=64, longest=16, train=100_000, valid=500, test=100, seed=0)
 
     config.model = ConfigDict({"layer": layer, "width": 64, "depth": 2, "heads": 2, "hidden": 0, "window": 16})
     config.model.update(persistent=0, momentum=True, forgetting=True, retention=1000.0, dropout=0.0, dtype="float32")
     config.model.update(gradient_at="chunk" if values["chunked"] else "token", chunk=16)
 
-    config.optimizer = ConfigDict({"learning_rate": 3e-3, "warmup_steps": 100, "decay_steps": 1000, "clip_norm": 1.0})
-    config.training = ConfigDict({"steps": 3000, "batch_size": 64, "microbatches": 1, "seed": values["seed"]})
+    config.optimizer = ConfigDict({"learning_rate": 3e-3, "warmup_steps": 100, "decay_steps": 500, "clip_norm": 1.0})
+    config.training = ConfigDict({"steps": 1500, "batch_size": 64, "microbatches": 1, "seed": values["seed"]})
     config.training.update(log_every=25, validate_every=250, validate_examples=500, checkpoint_every=250)
     return config

@@ -12,15 +12,15 @@ from memjax.tasks.sequence import NOTHING, SequenceShape, check_indices, pairs, 
 
 @dataclass(frozen=True)
 class RecallSpec:
-    """keys, values, noise: how many tokens of each kind. pairs: the most pairs of a sequence, a power of two.
+    """key_tokens, value_tokens, noise_tokens: how many of each kind. pairs: the most in a sequence, a power of two.
 
     length: of a training sequence; tests are 1 to `longest` times as long, in powers of two. train, valid and test are
     examples, those of the test for each number of pairs and each length.
     """
 
-    keys: int
-    values: int
-    noise: int
+    key_tokens: int
+    value_tokens: int
+    noise_tokens: int
     pairs: int
     length: int
     longest: int
@@ -47,8 +47,8 @@ class Recall:
         self._lengths = [spec.length * times for times in powers(spec.longest)]
         counts, lengths = ([str(n) for n in numbers] for numbers in (self._counts, self._lengths))
         self.shape = SequenceShape(
-            vocabulary=spec.keys + spec.values + spec.noise,
-            choices=spec.values,
+            vocabulary=spec.key_tokens + spec.value_tokens + spec.noise_tokens,
+            choices=spec.value_tokens,
             tags={"pairs": tuple(counts), "length": tuple(lengths), "length x pairs": pairs(lengths, counts)},
         )
 
@@ -80,14 +80,14 @@ class Recall:
             "length x pairs": (of_length * len(self._counts) + of_count).astype(np.int32),
         }
 
-    def _fill(self, tokens: np.ndarray, target: np.ndarray, count: int, key: np.ndarray) -> None:
+    def _fill(self, tokens: np.ndarray, target: np.ndarray, count: int, key: np.uint64) -> None:
         """One sequence, in place. Ids: keys, then values, then noise."""
         spec, ahead = self.spec, len(tokens) - count
-        u = uniform(key[None], 2 * len(tokens) + spec.keys + 2 * count)[0]
-        u_noise, u_place, u_key, u_rest = np.split(u, np.cumsum([len(tokens), len(tokens), spec.keys]))
-        tokens[:] = spec.keys + spec.values + (u_noise * spec.noise).astype(np.int64)
+        u = uniform(np.array([key]), 2 * len(tokens) + spec.key_tokens + 2 * count)[0]
+        u_noise, u_place, u_key, u_rest = np.split(u, np.cumsum([len(tokens), len(tokens), spec.key_tokens]))
+        tokens[:] = spec.key_tokens + spec.value_tokens + (u_noise * spec.noise_tokens).astype(np.int64)
         chosen = np.argsort(u_key)[:count]
-        values = spec.keys + (u_rest[:count] * spec.values).astype(np.int64)
+        values = spec.key_tokens + (u_rest[:count] * spec.value_tokens).astype(np.int64)
         # Distinct places among those left when each pair is one token, then the pairs opened: none overlaps another.
         place = np.sort(np.argsort(u_place[: ahead - count])[:count]) + np.arange(count)
         tokens[place], tokens[place + 1] = chosen, values
@@ -96,13 +96,15 @@ class Recall:
 
 
 def _check(spec: RecallSpec) -> None:
-    for name in ("keys", "values", "noise", "pairs", "length", "longest", "train", "valid", "test"):
+    for name in ("key_tokens", "value_tokens", "noise_tokens", "pairs", "length", "longest", "train", "valid", "test"):
         require(getattr(spec, name) >= 1, f"config.task.{name} must be at least 1, not {getattr(spec, name)}")
     for name in ("pairs", "longest"):
         most = getattr(spec, name)
         require(most & (most - 1) == 0, f"config.task.{name} must be a power of two, not {most}")
     require(0 <= spec.seed < 2**64, f"config.task.seed must be in [0, 2**64), not {spec.seed}")
-    require(spec.pairs <= spec.keys, f"config.task.pairs {spec.pairs} needs as many keys, there are {spec.keys}")
+    require(
+        spec.pairs <= spec.key_tokens, f"config.task.pairs {spec.pairs} needs as many keys, there are {spec.key_tokens}"
+    )
     require(
         3 * spec.pairs <= spec.length,
         f"config.task.length {spec.length} must be at least 3 times config.task.pairs {spec.pairs}: "

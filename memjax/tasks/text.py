@@ -59,7 +59,8 @@ def _guarded(path: Path, read):
     except FileNotFoundError:
         raise MemjaxError(f"there is no {path}; put it there, or name its folder with --data_dir=FOLDER") from None
     except (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError) as error:
-        raise MemjaxError(f"{path} cannot be read: {error}; get it again") from None
+        reason = " ".join(str(error).split())
+        raise MemjaxError(f"{path} cannot be read: {reason}; get it again") from None
 
 
 def _decode(path: Path, data: bytes) -> str:

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 from memjax import tasks
 from memjax.config import SequenceConfig, SequenceModelConfig
 from memjax.models import LanguageModel, build_sequence
-from memjax.tasks import SequenceShape
 from memjax.tasks.sequence import NOTHING
 from memjax.training.evaluate import Measured
 from memjax.training.objective import Example, Loss, answer_metrics
@@ -27,7 +26,7 @@ def sequence_experiment(config: SequenceConfig) -> Experiment:
     shape, model = task.shape, build_sequence(config.model, task.shape)
     chunk = config.model.chunk
     block = chunk * max(1, BLOCK // chunk)  # with gradients per chunk a stream is cut between chunks
-    measure = partial(measure_sequence, model, shape, block)
+    measure = partial(measure_sequence, model, shape.answer, block)
     phase = Phase("train", config.training.steps, partial(init_sequence, model), sequence_objective(model), measure)
 
     def facts(params: Params, metrics: dict[str, Any]) -> dict[str, Any]:
@@ -58,10 +57,11 @@ def sequence_objective(model: LanguageModel) -> Loss:
     return loss
 
 
-def measure_sequence(
-    model: LanguageModel, shape: SequenceShape, block: int, params: Params, example: Example
-) -> Measured:
-    """One sequence of any length, `block` tokens at a time: loss over its targets, and answers that are right."""
+def measure_sequence(model: LanguageModel, answer: int, block: int, params: Params, example: Example) -> Measured:
+    """One sequence of any length, `block` tokens at a time: loss over its targets, and answers that are right.
+
+    answer: the tokens of an answer; above 1 all targets are one answer, which is right when all of them are.
+    """
     length = example["tokens"].shape[0]
     block = min(block, length)
     padding = (0, -length % block)
@@ -78,7 +78,7 @@ def measure_sequence(
 
     _, sums = jax.lax.scan(step, model.apply(params, method="initial_state"), (tokens, target))
     loss, right, asked = sums.sum(0)
-    if shape.answer > 1:
+    if answer > 1:
         return Measured(loss, asked, (right == asked).astype(jnp.float32), jnp.ones(()))
     return Measured(loss, asked, right, asked)
 

@@ -1,0 +1,126 @@
+"""The language model: an oracle of its blocks, streams cut anywhere, prefill and decode, dropout."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles import sequence
+from oracles.checking import assert_close, float64, quick
+
+from memjax.errors import MemjaxError
+from memjax.models import LMM, MAC, MAG, MAL, LanguageModel, WindowAttention, generate
+
+VOCABULARY, WIDTH, DEPTH, HIDDEN, L = 13, 8, 2, 12, 10
+SIZES = {"width": WIDTH, "heads": 2, "persistent": 2}
+LAYERS = {
+    "attention": functools.partial(WindowAttention, window=4, **SIZES),
+    "LMM": functools.partial(LMM, **SIZES),
+    "MAC": functools.partial(MAC, window=4, **SIZES),
+    "MAG": functools.partial(MAG, window=4, **SIZES),
+    "MAL": functools.partial(MAL, window=4, **SIZES),
+}
+every_layer = pytest.mark.parametrize("name", LAYERS)
+TOKENS = jnp.asarray(np.random.default_rng(0).integers(VOCABULARY, size=L))
+
+
+def model_of(name, **changes):
+    return LanguageModel(VOCABULARY, WIDTH, DEPTH, **{"hidden": HIDDEN, "make_layer": LAYERS[name], **changes})
+
+
+@functools.cache
+def made(name):
+    """Parameters, moved, so that no one of a norm hides a mistake."""
+    leaves, treedef = jax.tree.flatten(model_of(name).init(jax.random.key(0), TOKENS))
+    rng = np.random.default_rng(3)
+    return treedef.unflatten([leaf + jnp.asarray(rng.normal(size=leaf.shape) / 4, leaf.dtype) for leaf in leaves])
+
+
+@functools.cache
+def run(name):
+    return jax.jit(model_of(name).apply, compiler_options=quick())
+
+
+def test_its_blocks_are_their_equations():
+    params = float64(made("attention")["params"])
+
+    def norm(i, x):
+        return sequence.normed(x) * params[f"norms_{i}"]["scale"]
+
+    x = params["embed"]["embedding"][np.asarray(TOKENS)] * WIDTH**0.5
+    for i in range(DEPTH):
+        x = x + sequence.window_attention(params[f"layers_{i}"], norm(2 * i, x), heads=2, window=4)
+        a, b = np.split(norm(2 * i + 1, x) @ params[f"opened_{i}"]["kernel"], 2, axis=-1)
+        x = x + (sequence.silu(a) * b) @ params[f"closed_{i}"]["kernel"]
+    expected = norm(2 * DEPTH, x) @ params["embed"]["embedding"].T
+    assert_close(np.asarray(run("attention")(made("attention"), TOKENS)[0]), expected, 2e-5)
+
+
+@every_layer
+def test_prefill_and_decoding_give_what_one_call_gives(name):
+    whole, _ = run(name)(made(name), TOKENS)
+    logits, state = run(name)(made(name), TOKENS[:6])
+    parts = [logits]
+    for token in TOKENS[6:]:
+        logits, state = run(name)(made(name), token[None], state)
+        parts.append(logits)
+    assert_close(jnp.concatenate(parts), whole, 5e-5)
+
+
+@every_layer
+def test_its_state_is_of_one_size_whatever_the_length(name):
+    shapes = [
+        jax.tree.map(jnp.shape, jax.eval_shape(run(name), made(name), jnp.zeros(n, int))[1]) for n in (1, 7, 1000)
+    ]
+    own = jax.eval_shape(lambda: model_of(name).apply(made(name), method="initial_state"))
+    assert shapes[0] == shapes[1] == shapes[2] == jax.tree.map(jnp.shape, own)
+
+
+@every_layer
+def test_the_likeliest_tokens_are_generated_and_it_goes_on_where_it_was(name):
+    @functools.partial(jax.jit, static_argnums=1, compiler_options=quick())
+    def go_on(tokens, count, state=None):
+        return generate(model_of(name), made(name), tokens, count, state=state)
+
+    tokens, _ = go_on(TOKENS[:4], 6)
+    logits, _ = run(name)(made(name), jnp.concatenate([TOKENS[:4], tokens]))
+    np.testing.assert_array_equal(logits[3:-1].argmax(-1), tokens)
+    first, state = go_on(TOKENS[:4], 2)
+    more, _ = go_on(first[-1:], 4, state)
+    np.testing.assert_array_equal(jnp.concatenate([first, more]), tokens)
+
+
+def test_tokens_are_drawn_from_the_models_distribution():
+    model, params, prompt = model_of("LMM"), made("LMM"), TOKENS[:4]
+    one = lambda key: generate(model, params, prompt, 1, key=key, temperature=2.0)[0][0]  # noqa: E731
+    draw = jax.jit(jax.vmap(one), compiler_options=quick())
+    tokens = draw(jax.random.split(jax.random.key(1), 4000))
+    logits, _ = run("LMM")(params, prompt)
+    expected = np.asarray(jax.nn.softmax(logits[-1] / 2))
+    assert np.abs(np.bincount(tokens, minlength=VOCABULARY) / 4000 - expected).max() < 0.03
+
+
+def test_dropout_is_for_training_alone_and_follows_its_key():
+    def out(key):
+        rngs = {} if key is None else {"dropout": key}
+        return model_of("LMM", dropout=0.5).apply(made("LMM"), TOKENS, train=key is not None, rngs=rngs)[0]
+
+    out = jax.jit(out, compiler_options=quick())
+    still, one, two = out(None), *(out(jax.random.key(seed)) for seed in (0, 1))
+    assert_close(still, run("LMM")(made("LMM"), TOKENS)[0], 1e-5)
+    assert not np.allclose(one, two) and not np.allclose(one, still)
+
+
+def test_without_a_perceptron_there_are_no_weights_for_it():
+    names = set(jax.eval_shape(lambda: model_of("LMM", hidden=0).init(jax.random.key(0), TOKENS))["params"])
+    assert names == {"embed", "layers_0", "layers_1", "norms_0", "norms_1", "norms_2"}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "count", "temperature", "words"),
+    [(TOKENS[:0], 3, 1.0, "at least one token"), (TOKENS, 0, 1.0, "count"), (TOKENS, 2, 0.0, "temperature")],
+)
+def test_what_cannot_be_generated_is_one_clear_line(prompt, count, temperature, words):
+    with pytest.raises(MemjaxError, match=words):
+        generate(model_of("LMM"), made("LMM"), prompt, count, temperature=temperature)

@@ -1,0 +1,165 @@
+"""Sequence experiments: trained through the command line, measured in blocks as at once, chunked gradients as well."""
+
+import functools
+import json
+import math
+
+import jax
+import numpy as np
+import pytest
+from oracles.checking import assert_close, quick
+from training.tiny import CONFIGS, config_file, flags
+
+from memjax import cli
+from memjax.config import from_mapping, to_mapping
+from memjax.errors import MemjaxError
+from memjax.models import build_sequence
+from memjax.training import experiment
+from memjax.training.objective import answer_metrics
+from memjax.training.sequences import measure_sequence, sequence_objective
+
+SIZES = {
+    "model.width": 8, "model.depth": 1, "model.heads": 2, "model.hidden": 8, "model.window": 4, "model.chunk": 4,
+    "optimizer.warmup_steps": 1, "optimizer.decay_steps": 1, "training.steps": 2, "training.batch_size": 8,
+    "training.log_every": 1, "training.validate_every": 2, "training.validate_examples": 8,
+    "training.checkpoint_every": 2,
+}  # fmt: skip
+RECALL = {
+    "task.key_tokens": 5, "task.value_tokens": 5, "task.noise_tokens": 3, "task.pairs": 2, "task.length": 12,
+    "task.longest": 2, "task.train": 40, "task.valid": 8, "task.test": 4, **SIZES,
+}  # fmt: skip
+NEEDLE = {
+    "task.size": 2, "task.length": 60, "task.longest": 2, "task.train": 40, "task.valid": 8, "task.test": 2, **SIZES,
+}  # fmt: skip
+LANGUAGE = {"task.file": "text.txt", "task.length": 9, "task.test_length": 20, **SIZES}
+
+
+def mapping(file, arg, sizes):
+    settings = config_file(file)(arg).to_dict()
+    for path, value in sizes.items():
+        section, key = path.split(".")
+        settings[section][key] = value
+    return settings
+
+
+@functools.cache
+def made(arg="lmm", block=4):
+    """(task, model, parameters, jitted measure in blocks) of a tiny recall."""
+    prepared = experiment.prepare(from_mapping(mapping("recall", arg, RECALL)))
+    model = build_sequence(prepared.config.model, prepared.task.shape)
+    shapes = jax.eval_shape(lambda: prepared.phases[-1].init(jax.random.key(0), {"tokens": jax.numpy.zeros(2, int)}))
+    rng = np.random.default_rng(0)
+    params = jax.tree.map(lambda leaf: (rng.normal(size=leaf.shape) / 2).astype(np.float32), shapes)
+
+    def measure(answer, params, example):
+        return measure_sequence(model, answer, block, params, example)
+
+    return prepared.task, model, params, jax.jit(measure, static_argnums=0, compiler_options=quick())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("file", "arg", "sizes"),
+    [
+        ("recall", "lmm", RECALL),
+        ("recall", "lmm,chunked=1", RECALL),
+        ("needle", "mag", NEEDLE),
+        ("language", "ptb,layer=mac", LANGUAGE),
+        ("language", "characters", LANGUAGE),
+    ],
+)
+def test_it_is_trained_tested_and_reported_by_one_command(file, arg, sizes, tmp_path, capsys):
+    (tmp_path / "text.txt").write_text("a line of a text\n" * 60)
+    run = tmp_path / "run"
+    data = [f"--data_dir={tmp_path}"] if file != "recall" else []
+    arguments = ["train", f"--config={CONFIGS / file}.py:{arg}", f"--run={run}", *data, *flags(sizes)]
+    assert cli.main(arguments) == 0
+    found = json.loads((run / "evaluation.json").read_text())
+    metrics, shown = found["metrics"], capsys.readouterr().out
+    assert found["step"] == 2 and 0 <= metrics["accuracy"] <= 1 and metrics["diverged"] == 0
+    assert found["state_bytes"] > 0 and (run / "report.html").exists()
+    if file == "language":
+        assert math.isclose(metrics["perplexity"], math.exp(metrics["answer_loss"]), rel_tol=1e-6)
+        assert "perplexity" in shown and f"{metrics['perplexity']:,.1f}" in shown
+    else:
+        assert (run / "plots" / "maps.png").exists() and "error %" in shown
+        assert found["chance"] == {"recall": 1 / 5, "needle": 1 / 100}[file]
+    assert cli.main(["evaluate", str(run)]) == 0
+    again = json.loads((run / "evaluation.json").read_text())
+    assert again["metrics"] == metrics
+
+
+@pytest.mark.parametrize("block", [4, 5, 100])
+def test_a_sequence_measured_in_blocks_is_the_sequence_at_once(block):
+    task, model, params, measure = made(block=block)
+    example = {name: value[-1] for name, value in task.examples("test", np.arange(task.size("test"))).items()}
+    example = {name: jax.numpy.asarray(value) for name, value in example.items()}
+    metrics = answer_metrics(model.apply(params, example["tokens"])[0], jax.numpy.maximum(example["target"], 0))
+    asked = example["target"] >= 0
+    measured = measure(1, params, example)
+    loss, right = (float(np.asarray(metrics[name])[asked].sum()) for name in ("answer_loss", "accuracy"))
+    assert_close(np.array(measured), np.array([loss, asked.sum(), right, asked.sum()]), 1e-4)
+    whole = measure(2, params, example)
+    assert_close(np.array(whole), np.array([loss, asked.sum(), right == asked.sum(), 1.0]), 1e-4)
+
+
+def test_an_answer_counts_as_a_whole_when_all_its_tokens_are_right():
+    task, model, params, measure = made()
+    tokens = task.examples("test", np.array([0]))["tokens"][0]
+    best = np.asarray(model.apply(params, jax.numpy.asarray(tokens))[0].argmax(-1))
+    target = np.where(np.arange(len(tokens)) >= len(tokens) - 3, best, -1)
+    assert measure(3, params, {"tokens": tokens, "target": target}).right == 1
+    target[-1] = (target[-1] + 1) % task.shape.vocabulary
+    assert measure(3, params, {"tokens": tokens, "target": target}).right == 0
+
+
+def test_the_loss_is_the_mean_over_the_targets_of_each_sequence():
+    task, model, params, measure = made()
+    batch = task.examples("train", np.arange(4))
+    batch["key"] = jax.random.split(jax.random.key(0), 4)
+    loss = jax.jit(sequence_objective(model), compiler_options=quick())
+    total, metrics = loss(params, None, batch)
+    rows = [measure(1, params, {name: batch[name][i] for name in ("tokens", "target")}) for i in range(4)]
+    assert_close(np.array([total]), np.array([np.mean([row.loss / row.losses for row in rows])]), 1e-4)
+    assert_close(np.array([metrics["accuracy"]]), np.array([np.mean([row.right / row.answers for row in rows])]), 1e-4)
+
+
+@pytest.mark.parametrize("file", ["recall", "needle", "language"])
+def test_a_config_is_the_same_after_a_round_trip(file):
+    config = from_mapping(mapping(file, "", {}))
+    assert from_mapping(to_mapping(config)) == config
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"system": "memory"}, r"config\.system for the task recall must be sequence"),
+        ({"model.layer": "lmn"}, "did you mean 'lmm'"),
+        ({"model.heads": 3}, "multiple of heads 3"),
+        ({"model.layer": "mag", "model.gradient_at": "chunk"}, "gradient_at=chunk is for the layer lmm"),
+        ({"model.dropout": 1.0}, "dropout"),
+        ({"model.retention": 0.0}, "retention"),
+        ({"model.depth": 0}, "depth must be at least 1"),
+        ({"model.hidden": -1}, "hidden must be at least 0"),
+        ({"model.chunk": 0}, "chunk must be at least 1"),
+        ({"model.persistent": 3, "model.gradient_at": "chunk"}, "persistent 3 must be a multiple of chunk 4"),
+        ({"model.widht": 3}, "did you mean"),
+        ({"training.sampler_steps": 3}, "sampler_steps"),
+        ({"training.batch_size": 48}, "fewer than one batch"),
+        ({"task.pairs": 3}, "power of two"),
+    ],
+)
+def test_what_cannot_be_is_one_clear_line_before_anything_compiles(changes, words):
+    settings = mapping("recall", "lmm", RECALL)
+    for path, value in changes.items():
+        section, _, key = path.rpartition(".")
+        (settings[section] if section else settings)[key] = value
+    with pytest.raises(MemjaxError, match=words) as caught:
+        experiment.prepare(from_mapping(settings))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_task_of_sequences_is_no_task_for_a_memory():
+    settings = config_file("evidence")("demo").to_dict() | {"system": "sequence"}
+    with pytest.raises(MemjaxError, match=r"config\.system for the task evidence must be memory"):
+        from_mapping(settings)
