@@ -18,8 +18,8 @@ from memjax.tasks.sequence import NOTHING
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 RECALL = {
-    "key_tokens": 9, "value_tokens": 7, "noise_tokens": 5, "pairs": 4, "length": 17, "longest": 4, "train": 50, "valid": 6, "test": 3,
-    "seed": 0,
+    "key_tokens": 9, "value_tokens": 7, "noise_tokens": 5, "pairs": 4, "length": 17, "longest": 4,
+    "train": 50, "valid": 6, "test": 3, "seed": 0,
 }  # fmt: skip
 NEEDLE = {
     "needle": "passkey", "size": 5, "haystack": "noise", "length": 100, "longest": 4, "train": 50, "valid": 6,
@@ -172,7 +172,7 @@ def test_characters_are_those_of_the_text_without_gutenbergs_own(tmp_path):
     assert "".join(task.vocabulary[i] for i in train[0]) == TEXT[:8]
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the data is not there")
+@pytest.mark.skipif(not DATA.is_dir(), reason="needs the shared data")
 def test_the_penn_treebank_has_the_published_numbers_of_words():
     task = tasks.create(tasks.LanguageSpec("ptb.zip", "word", 64, 1000, str(DATA / "ptb")))
     assert task.shape.vocabulary == 10_000 and not task.notes
@@ -181,7 +181,7 @@ def test_the_penn_treebank_has_the_published_numbers_of_words():
         assert (every(task, split)["target"] != NOTHING).sum() == tokens - 1
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the data is not there")
+@pytest.mark.skipif(not DATA.is_dir(), reason="needs the shared data")
 @pytest.mark.parametrize("file", ["paul_graham_essays.tar.gz", "warandpeace.txt.gz"])
 def test_needles_lie_in_real_texts(file):
     task = needle(haystack=file, data_dir=str(DATA / "haystack_texts"), length=256, longest=16)
