@@ -46,6 +46,30 @@ def babi(found: dict) -> list[str]:
     return lines
 
 
+def by_length(found: dict) -> list[str]:
+    """Accuracy by the length of the test, the first that of training, and how long training took."""
+    rows = by_row(found["runs"])
+    lengths = list(next(iter(rows.values()))[0]["metrics"]["tags"]["length"])
+    head = ["accuracy %", *(f"{int(length):,}" for length in lengths), "seeds", "minutes"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for row, runs in rows.items():
+        split = [[run["metrics"]["tags"]["length"][length]["accuracy"] for run in runs] for length in lengths]
+        minutes = mean(run["seconds"] for run in runs) / 60
+        lines.append(f"| {' | '.join([row, *map(percent, split), str(len(runs)), f'{minutes:.0f}'])} |")
+    return lines
+
+
+def language(found: dict) -> list[str]:
+    """Test perplexity, and what it cost."""
+    lines = ["| layers | test perplexity | parameters | state KiB | steps | minutes |", "|---|---|---|---|---|---|"]
+    for row, runs in by_row(found["runs"]).items():
+        run = runs[0]
+        perplexity = mean(run["metrics"]["perplexity"] for run in runs)
+        sizes = f"{run['parameters']:,} | {run['state_bytes'] / 1024:.0f} | {run['step']:,}"
+        lines.append(f"| {row} | {perplexity:.1f} | {sizes} | {mean(run['seconds'] for run in runs) / 60:.0f} |")
+    return lines
+
+
 def main() -> None:
     """Replaces what lies between the markers of each table whose results exist."""
     readme = ROOT / "README.md"
@@ -54,6 +78,9 @@ def main() -> None:
         ("demo", "evidence_demo", evidence),
         ("small", "evidence_small", evidence),
         ("babi", "babi_single", babi),
+        ("recall", "recall", by_length),
+        ("needle", "needle", by_length),
+        ("language", "language", language),
     ):
         path = ROOT / "results" / f"{name}.json"
         if not path.exists():

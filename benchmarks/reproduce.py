@@ -42,10 +42,17 @@ ABLATIONS = {
 }
 VARIANTS = {
     "continual": ",memory=continual",
+    "surprise": ",memory=surprise",
+    "surprise no rehearsal": ",memory=surprise",
     "Directly Reason": ",system=directly",
     "Multi-Hop Reason": ",system=multi_hop",
 }
-DEMO = ("rehearsal", "no rehearsal", "Directly Reason", "Multi-Hop Reason")
+DEMO = {
+    **{row: ABLATIONS[row] for row in ("rehearsal", "no rehearsal")},
+    "surprise": "",
+    "surprise no rehearsal": ABLATIONS["no rehearsal"],
+    **{row: ABLATIONS[row] for row in ("Directly Reason", "Multi-Hop Reason")},
+}
 BABI_TASKS = ("1", "6", "9", "15", "20")
 LAYERS = {
     "LMM": "lmm",
@@ -66,7 +73,7 @@ TABLES = ("babi_single", "evidence_demo", "evidence_small", "language", "needle"
 def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str]:
     """The command of each (row, seed) of a table, without its --run; seeds outermost, to compare rows early."""
     if table in ("evidence_demo", "evidence_small"):
-        rows = {row: ABLATIONS[row] for row in (ABLATIONS if table == "evidence_small" else DEMO)}
+        rows = ABLATIONS if table == "evidence_small" else DEMO
         size = table.removeprefix("evidence_")
         return {
             (row, seed): f"--config=configs/evidence.py:{size},seed={seed}{VARIANTS.get(row, '')} {extra}".strip()

@@ -350,7 +350,7 @@ def test_another_failure_of_jax_is_not_taken_for_a_lack_of_memory(here, monkeypa
     def fail(*_):
         raise RuntimeError("INTERNAL: something else")
 
-    monkeypatch.setattr(experiment, "_train", fail)
+    monkeypatch.setattr(experiment, "run_phase", fail)
     with pytest.raises(RuntimeError, match="something else"):
         cli.main(["train", EVIDENCE, *flags(), "--run=run"])
     assert not list(here.iterdir())

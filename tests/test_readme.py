@@ -31,7 +31,7 @@ def configs(monkeypatch):
 
     def prepare(config):
         seen.append(config)
-        return SimpleNamespace(task=SimpleNamespace(notes=()))
+        return SimpleNamespace(label="", task=SimpleNamespace(notes=()))
 
     monkeypatch.setattr(experiment, "prepare", prepare)
     monkeypatch.setattr(experiment, "train", lambda *arguments: None)

@@ -72,18 +72,12 @@ class SurpriseMemory(Memory):
         self.encode_segments = TransformerEncoder(self.width, self.segment, self.layers, self.heads, self.dtype)
         self.key_of = nn.Dense(self.width, use_bias=False, dtype=self.dtype)
         self.value_of = nn.Dense(self.width, use_bias=False, dtype=self.dtype)
-        self.keep_of = self.gate(math.log(self.retention)) if self.forgetting else None
-        self.momentum_of = self.gate(0.0) if self.momentum else None
-        self.lr_of = self.gate(0.0)
+        self.gates = nn.Dense(3 * self.memory_heads)  # in float32: gates are near 1, and many are multiplied
         per_head = self.width // self.memory_heads
         normal = nn.initializers.normal(1.0)
         self.probes = self.param("probes", normal, (self.num_slots, self.memory_heads, per_head))
         # Declared here and not by a submodule: `init` by `memorize` must make them, though it reads nothing.
         self.read_out = self.param("read_out", nn.initializers.lecun_normal(), (self.width, self.width))
-
-    def gate(self, bias: float) -> nn.Dense:
-        """One number per item and head, in float32: gates are sums of many, and near 1."""
-        return nn.Dense(self.memory_heads, bias_init=nn.initializers.constant(bias))
 
     def initial_state(self) -> ops.SurpriseState:
         return empty_memory(self.memory_heads, self.width)
@@ -94,11 +88,9 @@ class SurpriseMemory(Memory):
         x = self.encode_segments(items, mask)
         split = (*x.shape[:-1], self.memory_heads, width // self.memory_heads)
         keys, values = (nn.silu(of(x)).astype(jnp.float32).reshape(split) for of in (self.key_of, self.value_of))
-        x = x.astype(jnp.float32)
-        lr = jax.nn.sigmoid(self.lr_of(x))
-        log_keep = jax.nn.log_sigmoid(self.keep_of(x)) if self.forgetting else jnp.zeros_like(lr)
-        log_momentum = jax.nn.log_sigmoid(self.momentum_of(x)) if self.momentum else jnp.full_like(lr, -jnp.inf)
-        return Tokens(unit(keys), values, log_keep, log_momentum, lr)
+        logits = self.gates(x.astype(jnp.float32))
+        gates = surprise_gates(logits, momentum=self.momentum, forgetting=self.forgetting, retention=self.retention)
+        return Tokens(unit(keys), values, *gates)
 
     def write(
         self, state: ops.SurpriseState, features: Tokens, mask: Bool[Array, "N"], *, key: Key | None = None
@@ -128,6 +120,19 @@ def empty_memory(heads: int, width: int) -> ops.SurpriseState:
     """Linear memories that have read nothing, a matrix for each head; width: of all heads together."""
     empty = jnp.zeros((heads, width // heads, width // heads))
     return ops.SurpriseState(empty, empty)
+
+
+def surprise_gates(
+    logits: Float[Array, "*axes H3"], *, momentum: bool, forgetting: bool, retention: float
+) -> tuple[Float[Array, "*axes H"], Float[Array, "*axes H"], Float[Array, "*axes H"]]:
+    """`(log_keep, log_momentum, lr)` of H heads: two log-sigmoids and a sigmoid, the first near `1 - 1 / retention`.
+
+    Without momentum or forgetting (Titans, Table 5), the gate that does nothing.
+    """
+    keep, along, rate = jnp.split(logits, 3, axis=-1)
+    log_keep = jax.nn.log_sigmoid(keep + math.log(retention)) if forgetting else jnp.zeros_like(keep)
+    log_momentum = jax.nn.log_sigmoid(along) if momentum else jnp.full_like(along, -jnp.inf)
+    return log_keep, log_momentum, jax.nn.sigmoid(rate)
 
 
 def unit(x: Float[Array, "*axes d"]) -> Float[Array, "*axes d"]:

@@ -1,6 +1,5 @@
 """LMM: surprise memory alone as a sequence layer (Titans), streamed."""
 
-import math
 from typing import NamedTuple
 
 import flax.linen as nn
@@ -9,7 +8,7 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import require
-from memjax.memories.surprise import EPSILON, empty_memory, unit
+from memjax.memories.surprise import EPSILON, empty_memory, surprise_gates, unit
 from memjax.models.persistent import persistent_tokens
 from memjax.typing import Any, Array, Bool, Float
 
@@ -42,14 +41,13 @@ class HeadMemory(nn.Module):
     ) -> tuple[Float[Array, "L H dh"], ops.SurpriseState]:
         """Writes every token and reads the memory after it; what is masked writes nothing."""
         # In float32 whatever dtype the rest has: gates are near 1, and many are multiplied.
-        keep, momentum, lr = jnp.split(nn.Dense(3 * self.heads, name="gates")(x.astype(jnp.float32)), 3, axis=-1)
-        log_keep = jax.nn.log_sigmoid(keep + math.log(self.retention)) if self.forgetting else jnp.zeros_like(keep)
-        log_momentum = jax.nn.log_sigmoid(momentum) if self.momentum else jnp.full_like(momentum, -jnp.inf)
+        logits = nn.Dense(3 * self.heads, name="gates")(x.astype(jnp.float32))
+        gates = surprise_gates(logits, momentum=self.momentum, forgetting=self.forgetting, retention=self.retention)
 
         def one_head(state, *tokens):
             return ops.surprise_linear(*tokens, state, mask=mask, gradient_at=self.gradient_at, chunk_size=self.chunk)
 
-        tokens = (unit(q), unit(k), v, log_keep, log_momentum, jax.nn.sigmoid(lr))
+        tokens = (unit(q), unit(k), v, *gates)
         return jax.vmap(one_head, (0, *[1] * 6), (1, 0))(state, *tokens)
 
 

@@ -50,7 +50,7 @@ def language(folder, file, text=TEXT, unit="word", length=8, test_length=16):
                 member.size = len(part)
                 archive.addfile(member, io.BytesIO(part.encode()))
     else:
-        (gzip.open if file.endswith(".gz") else open)(path, "wb").write(text.encode())
+        path.write_bytes(gzip.compress(text.encode()) if file.endswith(".gz") else text.encode())
     return tasks.create(tasks.LanguageSpec(file, unit, length, test_length, str(folder)))
 
 
