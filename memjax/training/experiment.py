@@ -1,5 +1,6 @@
 """A whole experiment: its phases one after another, then its test; all of it resumable."""
 
+import math
 import shutil
 import time
 from pathlib import Path
@@ -72,13 +73,18 @@ def evaluate(experiment: Experiment, folder: Path) -> dict[str, Any]:
     result |= experiment.facts(params, metrics)
     for phase in before:
         _, learned = load_phase(experiment, folder, phase)
-        result[phase.name] = phase_evaluator(experiment, phase)(learned, "test")
+        result[phase.name] = _without_nan(phase_evaluator(experiment, phase)(learned, "test"))
+    result["metrics"] = _without_nan(result["metrics"])
     if metrics["diverged"]:
-        metrics["answer_loss"] = None  # JSON has no NaN
         result["notes"].append(f"on {metrics['diverged']} of {metrics['examples']} examples the memory diverged")
     result["seconds"] = time.perf_counter() - began
     runs.write_json(folder / "evaluation.json", result)
     return result
+
+
+def _without_nan(metrics: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no NaN: None stands for the mean of what diverged."""
+    return {name: None if isinstance(x, float) and not math.isfinite(x) else x for name, x in metrics.items()}
 
 
 def task_name(config: AnyConfig) -> str:

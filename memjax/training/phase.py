@@ -35,7 +35,7 @@ class Experiment(NamedTuple):
     """A config with all that it describes, made and checked; nothing is trained yet.
 
     Each phase is given, frozen, what the one before has learned; the last one, "train", is what the experiment is
-    about. facts: what an evaluation says besides its metrics, from the last phase's parameters and metrics.
+    about. facts: what an evaluation says besides, from the last phase's parameters and metrics; it may add to these.
     """
 
     config: AnyConfig

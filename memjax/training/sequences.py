@@ -33,7 +33,7 @@ def sequence_experiment(config: SequenceConfig) -> Experiment:
         found: dict[str, Any] = {"classes": shape.choices, "chance": shape.choices**-shape.answer}
         found["state_bytes"] = state_bytes(lambda: model.apply(params, method="initial_state"))
         if shape.text:
-            metrics["perplexity"] = math.exp(min(metrics["answer_loss"], 700))
+            found["metrics"] = metrics | {"perplexity": math.exp(min(metrics["answer_loss"], 700))}
         return found
 
     return Experiment(config, _label(config.model), task, make_mesh(config.training.batch_size), (phase,), facts)

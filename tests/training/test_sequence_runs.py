@@ -89,6 +89,21 @@ def test_it_is_trained_tested_and_reported_by_one_command(file, arg, sizes, tmp_
     assert again["metrics"] == metrics
 
 
+@pytest.mark.parametrize("task", ["recall", "language"])
+def test_a_memory_that_diverges_is_said_and_no_nan_is_written(task, tmp_path, monkeypatch):
+    (tmp_path / "text.txt").write_text("a line of a text\n" * 60)
+    sizes = RECALL if task == "recall" else {**LANGUAGE, "task.data_dir": str(tmp_path)}
+    made = experiment.prepare(from_mapping(mapping(task, "lmm" if task == "recall" else "ptb", sizes)))
+    key, example = jax.random.key(0), {"tokens": jax.numpy.zeros(2, int)}
+    params = made.phases[-1].init(key, example)
+    params = jax.tree.map_with_path(lambda path, x: x * (jax.numpy.inf if "taps" in str(path) else 1), params)
+    monkeypatch.setattr(experiment, "load_phase", lambda *_: (7, params))
+    found = experiment.evaluate(made, tmp_path)
+    assert found["metrics"]["diverged"] == found["metrics"]["examples"] and found["metrics"]["accuracy"] == 0
+    assert found["metrics"]["answer_loss"] is None and any("diverged" in note for note in found["notes"])
+    assert json.loads((tmp_path / "evaluation.json").read_text())["notes"] == found["notes"]
+
+
 @pytest.mark.parametrize("block", [4, 5, 100])
 def test_a_sequence_measured_in_blocks_is_the_sequence_at_once(block):
     task, model, params, measure = made(block=block)
