@@ -11,7 +11,7 @@ from rich.console import Console
 
 import memjax
 from memjax import memories
-from memjax.config import AnyConfig, from_mapping
+from memjax.config import AnyConfig, Config, from_mapping
 from memjax.errors import MemjaxError, require, unknown
 
 USAGE = """\
@@ -173,7 +173,8 @@ def _yardsticks(folder: Path, config: AnyConfig) -> list[Path]:
             other, whole = runs.read_config(path.parent), runs.is_whole(path.parent)
         except MemjaxError:
             continue
-        if whole and other.system != "memory" and other.task == config.task and path.parent != folder.resolve():
+        reads_directly = isinstance(other, Config) and other.system != "memory"
+        if whole and reads_directly and other.task == config.task and path.parent != folder.resolve():
             found.append(path.parent)
     return found
 
