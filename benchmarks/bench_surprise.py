@@ -22,7 +22,6 @@ would not fit into --memory-gb is left out, and said.
 import argparse
 import dataclasses
 import itertools
-import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -48,6 +47,7 @@ except ImportError:
 ROOT = Path(__file__).parents[1]
 TOLERANCE = 1e-4
 PEAKS_UP_TO = 4096  # tokens: a process for each, most of whose time is compiling
+RESET_PEAK = Path("/proc/self/clear_refs")  # of Linux; elsewhere there are no peaks
 JOBS = ("forward", "gradient")
 OURS = ("token", "chunk", "mlp", "sequential", "associative")
 THEIRS = {  # depth of the memory, tokens that share a gate
@@ -198,9 +198,17 @@ def peak(name: str, job: str, length: int, args) -> int:
 def print_peak(sizes: Sizes, name: str, job: str, length: int, seed: int) -> None:
     """What `peak` runs. A small call first, so that libraries and compilers are not counted."""
     ready(sizes, name, job, sizes.chunk, seed)[0]()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    ready(sizes, name, job, length, seed)[0]()
-    print(1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
+    call, _ = ready(sizes, name, job, length, seed)
+    # Not ru_maxrss: it begins with what the parent held, and compiling takes more than a small job.
+    status = Path("/proc/self/status")
+    RESET_PEAK.write_text("5")  # the high-water mark begins again, at what is held now
+    before = _high_water(status)
+    jax.block_until_ready(call())
+    print(_high_water(status) - before)
+
+
+def _high_water(status: Path) -> int:
+    return next(1024 * int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM"))
 
 
 def measure(sizes: Sizes, args) -> tuple[list[dict], list[dict], list[str]]:
@@ -218,7 +226,7 @@ def measure(sizes: Sizes, args) -> tuple[list[dict], list[dict], list[str]]:
             where = {"L": length, "job": job}
             for name, values in times.items():
                 facts = made[name][1]
-                if job == "gradient" and length <= PEAKS_UP_TO:
+                if job == "gradient" and length <= PEAKS_UP_TO and RESET_PEAK.exists():
                     facts |= {"peak_bytes": peak(name, job, length, args)}
                 tokens = length / timing.spread(values)["median"]
                 rows.append({**where, "contender": name, "tokens_per_s": tokens, **timing.spread(values), **facts})
