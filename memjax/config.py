@@ -114,7 +114,7 @@ class Config:
 class SequenceModelConfig:
     """A language model and its layers (see `memjax.models.language` and the layers' own words for each size).
 
-    window: of attention; the layer lmm has none. gradient_at, chunk, retention: of lmm's memory.
+    window: of attention; the layer lmm has none. gradient_at, chunk, retention: of the memory.
     """
 
     layer: Literal["attention", "lmm", "mac", "mag", "mal"]
@@ -253,8 +253,8 @@ def _check_sequence(config: SequenceConfig) -> None:
     )
     require(0 <= model.dropout < 1, f"config.model.dropout must be in [0, 1), not {model.dropout}")
     require(
-        model.layer == "lmm" or model.gradient_at == "token",
-        f"config.model.gradient_at=chunk is for the layer lmm; {model.layer} takes exact gradients",
+        model.layer in ("lmm", "mag", "mal") or model.gradient_at == "token",
+        f"config.model.gradient_at=chunk is for the layers lmm, mag and mal, not {model.layer}",
     )
 
 

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 from memjax.errors import require
 from memjax.typing import Any, Array, Float, Int, Key, Params, State
 
+BLOCK = 512  # tokens of a long sequence that are read at once: their logits are in memory together
+
 
 class LanguageModel(nn.Module):
     """Blocks of a sequence layer and a gated perceptron, each `x + f(rmsnorm(x))`; then logits by the embeddings.
@@ -83,7 +85,7 @@ def generate(
     key: Key | None = None,
     temperature: float = 1.0,
 ) -> tuple[Int[Array, "count"], State]:
-    """Reads the prompt at once, then `count` tokens one by one: `(tokens, state)`; drawn with a key, or the likeliest.
+    """Reads the prompt, then makes `count` tokens one by one: `(tokens, state)`; drawn with a key, or the likeliest.
 
     The state has read all but the last of the tokens: `generate(model, params, tokens[-1:], n, state=state)` goes on as
     one call would have.
@@ -110,8 +112,22 @@ def generate(
         return (token, state), token
 
     keys = None if key is None else jax.random.split(key, count)
-    logits, state = model.apply(params, prompt, state)
+    logits, state = _prefill(model, params, prompt, state)
     first = draw(logits[-1], None if keys is None else keys[0]).astype(prompt.dtype)
     rest = None if keys is None else keys[1:]
     (_, state), tokens = jax.lax.scan(step, (first, state), rest, length=count - 1)
     return jnp.concatenate([first[None], tokens]), state
+
+
+def _prefill(model: LanguageModel, params: Params, prompt: Array, state: State | None) -> tuple[Array, State]:
+    """The logits after a prompt of any length, and the state."""
+    whole = (prompt.size - 1) // BLOCK  # blocks before the last one
+    if whole:
+        state = model.apply(params, method="initial_state") if state is None else state
+
+        def step(state: State, block: Array) -> tuple[State, None]:
+            return model.apply(params, block, state)[1], None
+
+        state, _ = jax.lax.scan(step, state, prompt[: whole * BLOCK].reshape(whole, BLOCK))
+    logits, state = model.apply(params, prompt[whole * BLOCK :], state)
+    return logits[-1:], state

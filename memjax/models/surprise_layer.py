@@ -51,6 +51,12 @@ class HeadMemory(nn.Module):
         return jax.vmap(one_head, (0, *[1] * 6), (1, 0))(state, *tokens)
 
 
+def memory_settings(layer: nn.Module) -> dict[str, Any]:
+    """What a layer has of the settings of `HeadMemory`, to be handed on."""
+    names = ("momentum", "forgetting", "gradient_at", "chunk", "retention")
+    return {name: getattr(layer, name) for name in names if hasattr(layer, name)}
+
+
 class SurpriseLayerState(NamedTuple):
     """The memory of every head, and the last inputs of the convolution."""
 
@@ -94,8 +100,7 @@ class LMM(nn.Module):
         require(whole, f"persistent {self.persistent} must be a multiple of chunk {self.chunk} with gradient_at=chunk")
         self.project = nn.Dense(3 * self.width, use_bias=False, dtype=self.dtype)
         self.taps = self.param("taps", nn.initializers.normal(0.5), (4, 3 * self.width))
-        ablations = self.momentum, self.forgetting
-        self.remember = HeadMemory(self.heads, *ablations, self.gradient_at, self.chunk, self.retention)
+        self.remember = HeadMemory(self.heads, **memory_settings(self))
         self.norm = nn.RMSNorm(EPSILON, dtype=self.dtype)
         self.open = nn.Dense(self.width, use_bias=False, dtype=self.dtype)
         self.out = nn.Dense(self.width, use_bias=False, dtype=self.dtype)

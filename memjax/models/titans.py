@@ -10,7 +10,7 @@ from memjax import ops
 from memjax.errors import require
 from memjax.memories.surprise import EPSILON, empty_memory, unit
 from memjax.models.persistent import persistent_tokens
-from memjax.models.surprise_layer import LMM, HeadMemory, SurpriseLayerState
+from memjax.models.surprise_layer import LMM, HeadMemory, SurpriseLayerState, memory_settings
 from memjax.models.window_attention import WindowAttention, WindowState, attend
 from memjax.typing import Any, Array, Bool, Float, Int
 
@@ -26,7 +26,8 @@ class MAG(nn.Module):
     """Memory as a gate: `rmsnorm(attention(x)) * silu(rmsnorm(LMM(x)))`, attention over a sliding window.
 
     Source: Titans (2501.00663), 4.2: both outputs normalised with learned weights, then gated together; on the
-    non-linearity the paper is silent. Persistent tokens stand before both. See `WindowAttention` and `LMM`.
+    non-linearity the paper is silent. Persistent tokens stand before both. See `WindowAttention` and `LMM`; with
+    gradient_at="chunk" a stream can be cut only where `LMM` says.
     """
 
     width: int
@@ -35,11 +36,14 @@ class MAG(nn.Module):
     persistent: int = 0
     momentum: bool = True
     forgetting: bool = True
+    gradient_at: str = "token"
+    chunk: int = 64
+    retention: float = 1000.0
     dtype: Any = jnp.float32
 
     def setup(self):
         self.attention = WindowAttention(self.width, self.heads, self.window, self.persistent, self.dtype)
-        self.memory = LMM(self.width, self.heads, self.persistent, self.momentum, self.forgetting, dtype=self.dtype)
+        self.memory = LMM(self.width, self.heads, self.persistent, dtype=self.dtype, **memory_settings(self))
         self.norms = [nn.RMSNorm(EPSILON, dtype=self.dtype) for _ in "ab"]
 
     def initial_state(self) -> BothState:
@@ -64,11 +68,14 @@ class MAL(nn.Module):
     persistent: int = 0
     momentum: bool = True
     forgetting: bool = True
+    gradient_at: str = "token"
+    chunk: int = 64
+    retention: float = 1000.0
     dtype: Any = jnp.float32
 
     def setup(self):
         self.attention = WindowAttention(self.width, self.heads, self.window, 0, self.dtype)
-        self.memory = LMM(self.width, self.heads, self.persistent, self.momentum, self.forgetting, dtype=self.dtype)
+        self.memory = LMM(self.width, self.heads, self.persistent, dtype=self.dtype, **memory_settings(self))
 
     def initial_state(self) -> BothState:
         return BothState(self.attention.initial_state(), self.memory.initial_state())
@@ -96,7 +103,8 @@ class MAC(nn.Module):
     For segments of `window` tokens: `h_t = M(x_t W_q)`, M as it was before the segment; `y = attention`, where token t
     sees h and x up to t (as printed, over all of h, it would see tokens to come); y is written; `out_t = y_t *
     M_t(y_t W_q)`, M_t being the memory after y_t. Source: Titans (2501.00663), 4.1. The state holds one segment:
-    any length in any number of calls gives what one call would have given.
+    any length in any number of calls gives what one call would have given. Gradients are exact: a chunk's own start is
+    not in the state.
     """
 
     width: int
@@ -105,6 +113,8 @@ class MAC(nn.Module):
     persistent: int = 0
     momentum: bool = True
     forgetting: bool = True
+    chunk: int = 64
+    retention: float = 1000.0
     dtype: Any = jnp.float32
 
     def setup(self):
@@ -118,7 +128,7 @@ class MAC(nn.Module):
 
         self.query, self.stored = dense(self.width), dense(2 * self.width)
         self.of_tokens, self.of_read, self.out = dense(3 * self.width), dense(2 * self.width), dense(self.width)
-        self.remember = HeadMemory(self.heads, self.momentum, self.forgetting)
+        self.remember = HeadMemory(self.heads, **memory_settings(self))
         self.norm = nn.RMSNorm(EPSILON, dtype=self.dtype)
         self.in_front = persistent_tokens(self, 2, self.persistent, self.heads, self.width // self.heads)
         self.places = self.param("places", nn.initializers.normal(0.02), (self.window, self.width))

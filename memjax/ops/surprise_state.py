@@ -10,6 +10,8 @@ import jax.numpy as jnp
 from memjax.ops.recurrence import carry_like
 from memjax.typing import Any, Array, Bool, Float, PyTree
 
+DEAR = "dear"  # the `checkpoint_name` of what is dearer to compute twice than to keep
+
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=("memory", "momentum"), meta_fields=("within",))
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +79,8 @@ def over_chunks(
 ) -> tuple[PyTree, Float[Array, "L dv"]]:
     """Scans `step(state, tokens of a chunk, mask)` over chunks; the last one is filled up with masked zeros.
 
-    For the gradient only the states between the chunks are kept: all else is O(chunk_size) per token, and cheap.
+    For the gradient only the states between the chunks are kept, and what a step names `DEAR`: all else is O(chunk_size)
+    per token, and cheap to compute again.
     """
     length = mask.shape[0]
     size = min(chunk_size, length)
@@ -90,6 +93,7 @@ def over_chunks(
 
     chunks = jax.tree.map(cut, (tokens, mask))
     state = carry_like(state, jax.tree.leaves(tokens)[0])
-    step_on = jax.checkpoint(lambda state, chunk: step(state, *chunk), prevent_cse=False)
+    keep = jax.checkpoint_policies.save_only_these_names(DEAR)
+    step_on = jax.checkpoint(lambda state, chunk: step(state, *chunk), prevent_cse=False, policy=keep)
     state, out = jax.lax.scan(step_on, state, chunks)
     return state, out.reshape(-1, out.shape[-1])[:length]

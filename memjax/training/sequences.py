@@ -10,14 +10,13 @@ import jax.numpy as jnp
 from memjax import tasks
 from memjax.config import SequenceConfig, SequenceModelConfig
 from memjax.models import LanguageModel, build_sequence
+from memjax.models.language import BLOCK
 from memjax.tasks.sequence import NOTHING
 from memjax.training.evaluate import Measured
 from memjax.training.objective import Example, Loss, answer_metrics
 from memjax.training.phase import Experiment, Phase, state_bytes
 from memjax.training.sharding import make_mesh
 from memjax.typing import Array, Key, Params
-
-BLOCK = 512  # tokens of a test sequence that are read at once; their logits are in memory together
 
 
 def sequence_experiment(config: SequenceConfig) -> Experiment:

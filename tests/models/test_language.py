@@ -10,7 +10,7 @@ from oracles import sequence
 from oracles.checking import assert_close, float64, quick
 
 from memjax.errors import MemjaxError
-from memjax.models import LMM, MAC, MAG, MAL, LanguageModel, WindowAttention, generate
+from memjax.models import LMM, MAC, MAG, MAL, LanguageModel, WindowAttention, generate, language
 
 VOCABULARY, WIDTH, DEPTH, HIDDEN, L = 13, 8, 2, 12, 10
 SIZES = {"width": WIDTH, "heads": 2, "persistent": 2}
@@ -89,6 +89,19 @@ def test_the_likeliest_tokens_are_generated_and_it_goes_on_where_it_was(name):
     first, state = go_on(TOKENS[:4], 2)
     more, _ = go_on(first[-1:], 4, state)
     np.testing.assert_array_equal(jnp.concatenate([first, more]), tokens)
+
+
+@every_layer
+def test_a_long_prompt_is_read_in_blocks(name, monkeypatch):
+    def states():
+        make = lambda tokens: generate(model_of(name), made(name), tokens, 3)  # noqa: E731
+        return [jax.jit(make, compiler_options=quick())(TOKENS[:length]) for length in (9, 10)]
+
+    at_once = states()
+    monkeypatch.setattr(language, "BLOCK", 3)  # so that the last block is whole, and is not
+    for (tokens, state), (expected, expected_state) in zip(states(), at_once, strict=True):
+        np.testing.assert_array_equal(tokens, expected)
+        jax.tree.map(lambda a, b: assert_close(a, b, 5e-5), state, expected_state)
 
 
 def test_tokens_are_drawn_from_the_models_distribution():

@@ -1,5 +1,6 @@
 """LMM, MAC, MAG, MAL and attention over a window: their oracles, streams cut anywhere, and what no token may see."""
 
+import dataclasses
 import functools
 
 import jax
@@ -148,6 +149,17 @@ def test_gradients_per_chunk_are_another_function_and_say_where_a_stream_may_be_
     assert jnp.abs(exact - chunked).max() > 1e-3
     with pytest.raises(ValueError, match="cut the stream at multiples of chunk_size"):
         run("LMM, per chunk")(made("LMM, per chunk"), tokens(), state)
+
+
+@pytest.mark.parametrize("layer", [LMM, MAC, MAG, MAL])
+def test_every_layer_hands_its_settings_to_its_memory(layer):
+    settings = {"momentum": False, "forgetting": False, "gradient_at": "chunk", "chunk": 3, "retention": 7.0}
+    own = {name: value for name, value in settings.items() if name in {f.name for f in dataclasses.fields(layer)}}
+    window = {} if layer is LMM else {"window": WINDOW}
+    bound = layer(WIDTH, HEADS, **window, **own).bind(made(layer.__name__))
+    memory = bound.remember if layer in (LMM, MAC) else bound.memory.remember
+    assert {name: getattr(memory, name) for name in own} == own
+    assert settings.keys() - own == ({"gradient_at"} if layer is MAC else set())
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_a_config_is_the_same_after_a_round_trip(file):
         ({"system": "memory"}, r"config\.system for the task recall must be sequence"),
         ({"model.layer": "lmn"}, "did you mean 'lmm'"),
         ({"model.heads": 3}, "multiple of heads 3"),
-        ({"model.layer": "mag", "model.gradient_at": "chunk"}, "gradient_at=chunk is for the layer lmm"),
+        ({"model.layer": "mac", "model.gradient_at": "chunk"}, "gradient_at=chunk is for the layers lmm, mag and mal"),
         ({"model.dropout": 1.0}, "dropout"),
         ({"model.retention": 0.0}, "retention"),
         ({"model.depth": 0}, "depth must be at least 1"),
