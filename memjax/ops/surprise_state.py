@@ -79,8 +79,8 @@ def over_chunks(
 ) -> tuple[PyTree, Float[Array, "L dv"]]:
     """Scans `step(state, tokens of a chunk, mask)` over chunks; the last one is filled up with masked zeros.
 
-    For the gradient only the states between the chunks are kept, and what a step names `DEAR`: all else is O(chunk_size)
-    per token, and cheap to compute again.
+    For the gradient only the states between the chunks are kept, and what a step names `DEAR`: all else is
+    O(chunk_size) per token, and cheap to compute again.
     """
     length = mask.shape[0]
     size = min(chunk_size, length)
