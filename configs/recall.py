@@ -4,7 +4,7 @@
     memjax train --config=configs/recall.py:lmm,chunked=1           gradients at the start of each chunk, as published
     memjax train --config=configs/recall.py:mac                     or mag, mal; attention: a window, no memory
 
-Trained on sequences of 64 tokens with at most 8 pairs, tested on 64 to 1,024 tokens.
+Trained on sequences of 64 tokens with at most 8 pairs, tested on 64 to 1,024 tokens; results: results/recall.json.
 Ablations, each one override:
     --config.model.momentum=False     --config.model.forgetting=False     --config.model.persistent=4
 """
