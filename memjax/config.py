@@ -251,6 +251,10 @@ def _check_sequence(config: SequenceConfig) -> None:
     require(
         0 < model.retention <= 1e6, f"config.model.retention must be above 0 and at most 1e6, not {model.retention}"
     )
+    require(
+        model.chunk <= config.task.length,
+        f"config.model.chunk {model.chunk} is above config.task.length {config.task.length}, that of training",
+    )
     require(0 <= model.dropout < 1, f"config.model.dropout must be in [0, 1), not {model.dropout}")
     require(
         model.layer in ("lmm", "mag", "mal") or model.gradient_at == "token",

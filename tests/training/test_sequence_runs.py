@@ -157,6 +157,7 @@ def test_a_config_is_the_same_after_a_round_trip(file):
         ({"model.depth": 0}, "depth must be at least 1"),
         ({"model.hidden": -1}, "hidden must be at least 0"),
         ({"model.chunk": 0}, "chunk must be at least 1"),
+        ({"model.chunk": 13}, r"chunk 13 is above config\.task\.length 12"),
         ({"model.persistent": 3, "model.gradient_at": "chunk"}, "persistent 3 must be a multiple of chunk 4"),
         ({"model.widht": 3}, "did you mean"),
         ({"training.sampler_steps": 3}, "sampler_steps"),
