@@ -39,7 +39,7 @@ def evidence(found: dict) -> list[str]:
 def babi(found: dict) -> list[str]:
     """Test error by task, and how long its training took."""
     lines = ["| task | test error % | steps | minutes |", "|---|---|---|---|"]
-    for row, runs in sorted(by_row(found["runs"]).items(), key=lambda item: int(item[0])):
+    for row, runs in sorted(by_row(found["runs"]).items(), key=lambda item: int(item[0].split()[0])):
         error = percent([1 - run["metrics"]["accuracy"] for run in runs])
         minutes = mean(run["seconds"] for run in runs) / 60
         lines.append(f"| {row} | {error} | {runs[0]['step']:,} | {minutes:.0f} |")

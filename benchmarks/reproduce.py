@@ -53,7 +53,7 @@ DEMO = {
     "surprise no rehearsal": ABLATIONS["no rehearsal"],
     **{row: ABLATIONS[row] for row in ("Directly Reason", "Multi-Hop Reason")},
 }
-BABI_TASKS = ("1", "6", "9", "15", "20")
+BABI = {**{task: f"rehearsal,task={task}" for task in ("1", "6", "9", "15", "20")}, "1 surprise": "surprise,task=1"}
 LAYERS = {
     "LMM": "lmm",
     "LMM per chunk": "lmm,chunked=1",
@@ -93,9 +93,9 @@ def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str
             for layer in ("lmm", "attention")
         }
     return {
-        (task, seed): f"--config=configs/babi.py:rehearsal,task={task},seed={seed} --data_dir={data_dir}"
+        (row, seed): f"--config=configs/babi.py:{variant},seed={seed} --data_dir={data_dir}"
         for seed in range(seeds)
-        for task in BABI_TASKS
+        for row, variant in BABI.items()
     }
 
 

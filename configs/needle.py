@@ -35,7 +35,7 @@ def get_config(arg: str = "lmm") -> ConfigDict:
     config.model.update(persistent=0, momentum=True, forgetting=True, retention=1000.0, dropout=0.0, dtype="float32")
     config.model.update(gradient_at="chunk" if values["chunked"] else "token", chunk=32)
 
-    config.optimizer = ConfigDict({"learning_rate": 3e-3, "warmup_steps": 100, "decay_steps": 1000, "clip_norm": 1.0})
-    config.training = ConfigDict({"steps": 4000, "batch_size": 32, "microbatches": 1, "seed": values["seed"]})
+    config.optimizer = ConfigDict({"learning_rate": 3e-3, "warmup_steps": 100, "decay_steps": 500, "clip_norm": 1.0})
+    config.training = ConfigDict({"steps": 1000, "batch_size": 32, "microbatches": 1, "seed": values["seed"]})
     config.training.update(log_every=25, validate_every=250, validate_examples=200, checkpoint_every=250)
     return config
