@@ -3,6 +3,15 @@
 Parameters and state come in as arguments (NamedTuples of arrays) and go out as results. Nothing here knows Flax.
 """
 
+from memjax.ops.addressing import (
+    allocation_weights,
+    content_weights,
+    erase_and_add,
+    link_update,
+    sharpen_weights,
+    shift_weights,
+    usage_update,
+)
 from memjax.ops.attention import (
     AdditiveParams,
     HopParams,
@@ -31,21 +40,28 @@ __all__ = [
     "SlotWriteParams",
     "SurpriseState",
     "additive_scores",
+    "allocation_weights",
+    "content_weights",
+    "erase_and_add",
     "familiarity_loss",
     "gru_scan",
     "gru_step",
     "linear_recurrence",
+    "link_update",
     "momentum_recurrence",
     "multi_hop_read",
     "project_aligned",
     "project_items",
     "recollection_loss",
     "segment_features",
+    "sharpen_weights",
+    "shift_weights",
     "slot_attention",
     "surprise_linear",
     "surprise_memory",
     "surprise_mlp",
     "update_slots",
+    "usage_update",
     "write_segment",
     "write_stream",
 ]

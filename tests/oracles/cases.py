@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from memjax import ops
-from oracles import attention, gru, losses, recurrence, slots, surprise
+from oracles import addressing, attention, gru, losses, recurrence, slots, surprise
 
 A, K, N, T, D, V, F = 3, 3, 4, 3, 4, 5, 4
 
@@ -215,6 +215,29 @@ def momentum_recurrence(impl):
     )
 
 
+def addressing_case(op, oracle, data, state=(), aux=lambda rng: {}, **ranges):
+    """ranges: for an argument, the function that takes any number to where that argument may lie."""
+
+    def ranged(function, xp):
+        return lambda params, **raw: function(**{k: ranges[k](x, xp) if k in ranges else x for k, x in raw.items()})
+
+    return Case(ranged(op, jnp), ranged(oracle, np), nothing, data, aux, state)
+
+
+def simplex(raw, xp):
+    """Weights that sum to less than 1."""
+    parts = xp.exp(raw)
+    return parts / (1 + parts.sum(-1, keepdims=True))
+
+
+def share(raw, xp):
+    return 1 / (1 + xp.exp(-raw))
+
+
+def above(least):
+    return lambda raw, xp: least + xp.exp(raw)
+
+
 CASES: dict[str, Case] = {
     "additive_scores": Case(
         ops.additive_scores,
@@ -300,4 +323,46 @@ CASES: dict[str, Case] = {
     "surprise_memory": surprise_memory("chunk", "closed_form"),
     "surprise_memory sequential": surprise_memory("chunk", "sequential"),
     "surprise_memory by token": surprise_memory("token", "auto"),
+    "content_weights": addressing_case(
+        ops.content_weights,
+        addressing.content_weights,
+        {"memory": (N, D), "key": (D,), "strength": ()},
+        ("memory",),
+        strength=above(0),
+    ),
+    "shift_weights": addressing_case(
+        ops.shift_weights, addressing.shift_weights, {"weights": (N,), "shift": (3,)}, weights=simplex, shift=simplex
+    ),
+    "sharpen_weights": addressing_case(
+        ops.sharpen_weights, addressing.sharpen_weights, {"weights": (N,), "power": ()}, weights=simplex, power=above(1)
+    ),
+    "allocation_weights": addressing_case(
+        ops.allocation_weights, addressing.allocation_weights, {"usage": (N,)}, usage=share
+    ),
+    "link_update": addressing_case(
+        ops.link_update,
+        addressing.link_update,
+        {"links": (N, N), "precedence": (N,), "write_weights": (N,)},
+        ("links", "precedence"),
+        precedence=simplex,
+        write_weights=simplex,
+    ),
+    "usage_update": addressing_case(
+        ops.usage_update,
+        addressing.usage_update,
+        {"usage": (N,), "read_weights": (2, N), "free_gates": (2,)},
+        ("usage",),
+        lambda rng: {"write_weights": simplex(rng.normal(size=N), np)},  # no gradient goes through it
+        usage=share,
+        read_weights=simplex,
+        free_gates=share,
+    ),
+    "erase_and_add": addressing_case(
+        ops.erase_and_add,
+        addressing.erase_and_add,
+        {"memory": (N, D), "weights": (N,), "erase": (D,), "add": (D,)},
+        ("memory",),
+        weights=simplex,
+        erase=share,
+    ),
 }

@@ -1,0 +1,128 @@
+"""Where to read and write in a matrix of N rows: by content, by place, by what is free, by the order of writing.
+
+Weights over rows are `[N]`, at least 0, and sum to at most 1. One head; `jax.vmap` is for more.
+Sources: NTM, Neural Turing Machines (1410.5401), 3; DNC, Graves et al. 2016, "Hybrid computing using a neural network
+with dynamic external memory", Methods.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from memjax.typing import Array, Float
+
+EPSILON = 1e-6  # added to squared lengths: a memory of zeros has values and gradients
+
+
+def content_weights(
+    memory: Float[Array, "N W"], key: Float[Array, "W"], strength: Float[Array, ""]
+) -> Float[Array, "N"]:
+    """`softmax over n of strength * cos(key, memory_n)`. Source: NTM, Eq. 5 and 6; DNC, "content-based addressing".
+
+    strength: at least 0. `cos(a, b) = a.b / sqrt((|a|^2 + 1e-6)(|b|^2 + 1e-6))`.
+
+    >>> import jax.numpy as jnp
+    >>> content_weights(jnp.eye(2), jnp.array([3.0, 0.0]), jnp.array(100.0)).tolist()
+    [1.0, 0.0]
+    """
+    memory, key = memory.astype(_wide(memory)), key.astype(_wide(memory))
+    lengths = jax.lax.rsqrt((memory**2).sum(1) + EPSILON) * jax.lax.rsqrt((key**2).sum() + EPSILON)
+    return jax.nn.softmax(strength * lengths * jnp.matmul(memory, key, precision="highest"))
+
+
+def shift_weights(weights: Float[Array, "N"], shift: Float[Array, "S"]) -> Float[Array, "N"]:
+    """Circular convolution: weight moves by -s to s rows, `S = 2 s + 1`, shares given by `shift`. Source: NTM, Eq. 8.
+
+    Raises `ValueError` for an even number of shares.
+
+    >>> import jax.numpy as jnp
+    >>> shift_weights(jnp.array([1.0, 0.0, 0.0]), jnp.array([0.0, 0.25, 0.75])).tolist()
+    [0.25, 0.75, 0.0]
+    """
+    reach, even = shift.shape[0] // 2, shift.shape[0] % 2 == 0
+    if even:
+        raise ValueError(f"shift must have an odd number of shares, for -s to s, not {shift.shape[0]}")
+    return sum(share * jnp.roll(weights, step - reach) for step, share in enumerate(shift))
+
+
+def sharpen_weights(weights: Float[Array, "N"], power: Float[Array, ""]) -> Float[Array, "N"]:
+    """`weights^power / sum of weights^power`, power at least 1. Source: NTM, Eq. 9. Finite for weights of 0.
+
+    >>> import jax.numpy as jnp
+    >>> [f"{weight:.2f}" for weight in sharpen_weights(jnp.array([0.25, 0.75]), jnp.array(2.0))]
+    ['0.10', '0.90']
+    """
+    smallest = jnp.finfo(weights.dtype).tiny
+    return jax.nn.softmax(power * jnp.log(jnp.maximum(weights, smallest)))
+
+
+def usage_update(
+    usage: Float[Array, "N"],
+    write_weights: Float[Array, "N"],
+    read_weights: Float[Array, "R N"],
+    free_gates: Float[Array, "R"],
+) -> Float[Array, "N"]:
+    """How far each row is in use, in [0, 1]: `(u + w - u w) * prod over r of (1 - free_r read_r)`. Source: DNC.
+
+    All weights are those of the step before. What was written counts as a constant: nothing is learned through it.
+
+    >>> import jax.numpy as jnp
+    >>> reads, free = jnp.array([[1.0, 0.0]]), jnp.ones(1)
+    >>> usage_update(jnp.ones(2), jnp.zeros(2), reads, free).tolist()
+    [0.0, 1.0]
+    """
+    write_weights = jax.lax.stop_gradient(write_weights)
+    usage = usage + write_weights - usage * write_weights
+    for gate, read in zip(free_gates, read_weights, strict=True):  # a product over an axis has no gradient on a mesh
+        usage *= 1 - gate * read
+    return usage
+
+
+def allocation_weights(usage: Float[Array, "N"]) -> Float[Array, "N"]:
+    """Where there is room: `a[i] = (1 - u[i]) * product of u over the rows less used than i`. Source: DNC.
+
+    The order of the rows is a constant to the gradient; of rows used alike the first comes first.
+
+    >>> import jax.numpy as jnp
+    >>> allocation_weights(jnp.array([1.0, 0.5, 0.0])).tolist()
+    [0.0, 0.0, 1.0]
+    """
+    order = jnp.argsort(jax.lax.stop_gradient(usage), stable=True)
+    ascending = usage[order]
+    before = jnp.concatenate([jnp.ones_like(usage[:1]), jnp.cumprod(ascending)[:-1]])
+    return ((1 - ascending) * before)[jnp.argsort(order)]
+
+
+def link_update(
+    links: Float[Array, "N N"], precedence: Float[Array, "N"], write_weights: Float[Array, "N"]
+) -> tuple[Float[Array, "N N"], Float[Array, "N"]]:
+    """The order of writing: `(links, precedence)`. `links[i, j]`: how far row i was written right after row j.
+
+    `L[i, j] = (1 - w_i - w_j) L[i, j] + w_i p_j`, 0 for i = j; `p = (1 - sum of w) p + w`. Source: DNC.
+    Read forward with `links @ weights`, backward with `weights @ links`.
+
+    >>> import jax.numpy as jnp
+    >>> first, second = jnp.eye(2)
+    >>> links, precedence = link_update(jnp.zeros((2, 2)), first, second)
+    >>> links.tolist(), precedence.tolist()
+    ([[0.0, 0.0], [1.0, 0.0]], [0.0, 1.0])
+    """
+    kept = 1 - write_weights[:, None] - write_weights[None]
+    new = kept * links + write_weights[:, None] * precedence[None]
+    off_diagonal = ~jnp.eye(links.shape[0], dtype=bool)
+    return jnp.where(off_diagonal, new, 0), (1 - write_weights.sum()) * precedence + write_weights
+
+
+def erase_and_add(
+    memory: Float[Array, "N W"], weights: Float[Array, "N"], erase: Float[Array, "W"], add: Float[Array, "W"]
+) -> Float[Array, "N W"]:
+    """`M * (1 - weights erase^T) + weights add^T`, erase in [0, 1]. Source: NTM, Eq. 3 and 4.
+
+    >>> import jax.numpy as jnp
+    >>> erase_and_add(jnp.ones((2, 1)), jnp.array([1.0, 0.0]), jnp.ones(1), jnp.array([5.0])).tolist()
+    [[5.0], [1.0]]
+    """
+    return memory * (1 - weights[:, None] * erase) + weights[:, None] * add
+
+
+def _wide(x: Array) -> jnp.dtype:
+    return jnp.promote_types(x.dtype, jnp.float32)
