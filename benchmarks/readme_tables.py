@@ -70,6 +70,20 @@ def language(found: dict) -> list[str]:
     return lines
 
 
+def surprise(found: dict) -> list[str]:
+    """How many times the time of the second contender the first one takes: gradient, forward."""
+    ratios = {(row["ratio"], row["job"], row["L"]): row["median"] for row in found["ratios"]}
+    lengths, names = found["sizes"]["lengths"], list(dict.fromkeys(name for name, _, _ in ratios))
+    lines = [f"| gradient, forward | {' | '.join(f'L = {length:,}' for length in lengths)} |"]
+    lines.append("|---" * (1 + len(lengths)) + "|")
+
+    def cell(name: str, length: int) -> str:
+        both = (ratios.get((name, job, length)) for job in ("gradient", "forward"))
+        return ", ".join("-" if ratio is None else f"{ratio:.3g}" for ratio in both)
+
+    return [*lines, *(f"| {name} | {' | '.join(cell(name, length) for length in lengths)} |" for name in names)]
+
+
 def main() -> None:
     """Replaces what lies between the markers of each table whose results exist."""
     readme = ROOT / "README.md"
@@ -81,6 +95,7 @@ def main() -> None:
         ("recall", "recall", by_length),
         ("needle", "needle", by_length),
         ("language", "language", language),
+        ("surprise", "bench_surprise", surprise),
     ):
         path = ROOT / "results" / f"{name}.json"
         if not path.exists():
