@@ -125,19 +125,22 @@ def memory(name: str, chunk: int, state: tuple[PyTree, PyTree], *tokens: jax.Arr
     return out, ((end.memory,), (end.momentum,))
 
 
+def start_of(params: dict) -> tuple[PyTree, PyTree]:
+    """The learned memory, and no momentum."""
+    return params["memory"], jax.tree.map(jnp.zeros_like, params["memory"])
+
+
 def read_whole(params: dict, x: jax.Array, *, name: str, chunk: int) -> jax.Array:
-    """The layer over a sequence, from its learned memory and no momentum."""
-    start = (params["memory"], jax.tree.map(jnp.zeros_like, params["memory"]))
-    return layer(params, start, x, name=name, chunk=chunk)[1]
+    """The layer over a sequence."""
+    return layer(params, start_of(params), x, name=name, chunk=chunk)[1]
 
 
 def read_in_blocks(params: dict, x: jax.Array, *, name: str, chunk: int) -> jax.Array:
     """The same, `BLOCK` tokens at a time where that many divide the sequence."""
     if x.shape[0] % BLOCK:
         return read_whole(params, x, name=name, chunk=chunk)
-    start = (params["memory"], jax.tree.map(jnp.zeros_like, params["memory"]))
     step = partial(layer, params, name=name, chunk=chunk)
-    return jax.lax.scan(step, start, x.reshape(-1, BLOCK, x.shape[1]))[1].reshape(x.shape)
+    return jax.lax.scan(step, start_of(params), x.reshape(-1, BLOCK, x.shape[1]))[1].reshape(x.shape)
 
 
 def peer(sizes: Sizes, name: str, seed: int):

@@ -24,7 +24,8 @@ def content_weights(
     >>> content_weights(jnp.eye(2), jnp.array([3.0, 0.0]), jnp.array(100.0)).tolist()
     [1.0, 0.0]
     """
-    memory, key = memory.astype(_wide(memory)), key.astype(_wide(memory))
+    dtype = jnp.promote_types(memory.dtype, jnp.float32)
+    memory, key = memory.astype(dtype), key.astype(dtype)
     lengths = jax.lax.rsqrt((memory**2).sum(1) + EPSILON) * jax.lax.rsqrt((key**2).sum() + EPSILON)
     return jax.nn.softmax(strength * lengths * jnp.matmul(memory, key, precision="highest"))
 
@@ -122,7 +123,3 @@ def erase_and_add(
     [[5.0], [1.0]]
     """
     return memory * (1 - weights[:, None] * erase) + weights[:, None] * add
-
-
-def _wide(x: Array) -> jnp.dtype:
-    return jnp.promote_types(x.dtype, jnp.float32)

@@ -120,7 +120,7 @@ def residuals(
     `c`: of the memory at which the gradient is taken, so that row t of its weight reaches tokens i < t.
     """
     coupling = c.weight * exact(k, k.T)
-    # Kept for the gradient: C numbers a token, a seventh less time.
+    # Kept for the gradient: only C numbers a token.
     inverse = checkpoint_name(unit_lower_inverse(coupling), DEAR)
     return exact(inverse, start_read(c, k, memory, momentum) - v)
 
