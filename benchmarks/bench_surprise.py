@@ -160,7 +160,9 @@ def params_of(sizes: Sizes, name: str, seed: int) -> dict:
     heads, width, inside = sizes.heads, sizes.heads * sizes.width, int(sizes.expansion * sizes.width)
 
     def normal(*shape):
-        return jax.random.normal(next(keys), shape) * shape[-2] ** -0.5
+        return (
+            jax.random.normal(next(keys), shape) * (3 * shape[-2]) ** -0.5
+        )  # as torch begins; with more the MLP diverges
 
     widths = (sizes.width, inside, sizes.width) if depth == 2 else (sizes.width, sizes.width)
     params = {name: normal(width, width) for name in ("q", "k", "v", "out")}
