@@ -245,15 +245,23 @@ def _check_sequence(config: SequenceConfig) -> None:
     _check_training(config)
     _at_least(config, "model", 1, "depth", "heads", "window", "chunk")
     _at_least(config, "model", 0, "hidden", "persistent")
+    require(model.depth <= 1000, f"config.model.depth must be at most 1000, not {model.depth}")
     for name in ("hidden", "window", "chunk"):
         size = getattr(model, name)
         require(size <= LARGEST_WIDTH, f"config.model.{name} must be at most {LARGEST_WIDTH}, not {size}")
     require(
         0 < model.retention <= 1e6, f"config.model.retention must be above 0 and at most 1e6, not {model.retention}"
     )
+    remembers = model.layer != "attention"
+    for name in ("momentum", "forgetting"):
+        require(
+            remembers or getattr(model, name),
+            f"config.model.{name}=False is for layers with a memory; attention has none",
+        )
     require(
-        model.chunk <= config.task.length,
-        f"config.model.chunk {model.chunk} is above config.task.length {config.task.length}, that of training",
+        not remembers or model.chunk <= config.task.length or config.task.length < 1,
+        f"config.model.chunk {model.chunk} is above config.task.length {config.task.length}; lower the one, or raise "
+        "the other",
     )
     require(0 <= model.dropout < 1, f"config.model.dropout must be in [0, 1), not {model.dropout}")
     require(

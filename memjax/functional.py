@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from memjax.memories.contract import Memory, memorize
+from memjax.memories.contract import Memory, check_state, memorize
 
 
 class FunctionalMemory(NamedTuple):
@@ -41,10 +41,17 @@ def functional(memory: Memory) -> FunctionalMemory:
     def call(method: Callable) -> Callable:
         return lambda params, *args, **kwargs: memory.apply(params, *args, method=method, **kwargs)
 
+    def on_state(method: Callable) -> Callable:
+        def checked(bound, state, *args, **kwargs):
+            check_state(bound, state)
+            return method(bound, state, *args, **kwargs)
+
+        return call(checked)
+
     def init(key, items, mask=None):
         return memory.init(key, items, mask, method=memorize)
 
     cls = type(memory)
     return FunctionalMemory(
-        init, call(cls.initial_state), call(cls.encode), call(cls.write), call(cls.slots), call(memorize)
+        init, call(cls.initial_state), call(cls.encode), on_state(cls.write), on_state(cls.slots), call(memorize)
     )

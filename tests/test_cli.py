@@ -14,6 +14,7 @@ from memjax import cli
 from memjax.training import experiment, runs
 
 EVIDENCE = f"--config={CONFIGS / 'evidence.py'}:demo"
+RECALL = f"--config={CONFIGS / 'recall.py'}"
 BABI = f"--config={CONFIGS / 'babi.py'}"
 BABI_TINY = {path: value for path, value in TINY.items() if not path.startswith("task.")} | {"training.steps": 2}
 STORY = """\
@@ -186,6 +187,7 @@ def untrained(monkeypatch):
         (["train", EVIDENCE, "--data_dir=data"], "needs no data"),
         (["train", EVIDENCE, f"{EVIDENCE},seed=1"], "two configs"),
         (["train", f"{EVIDENCE},discrete=2"], "must be 0 or 1"),
+        (["train", RECALL, "--config.memory.momentum=False"], "did you mean 'config.model.momentum'"),
         (["train", EVIDENCE, "--config.memory=rehearsal"], "--config.memory.KEY=VALUE with one of"),
         (["train", EVIDENCE, "--config.memory.update_heads=1"], "a size of memory=continual"),
         (["train", EVIDENCE, "--config.memory.heads=0"], "config.memory: heads"),

@@ -61,3 +61,10 @@ def test_writing_goes_on_from_a_state(memory, streams, params):
     state, _ = memorize(params, streams[0, :3])
     state, _ = memorize(params, streams[0, 3:], state=state)
     assert_close(state, memorize(params, streams[0])[0], 1e-6)
+
+
+def test_the_state_of_another_memory_is_one_line(memory, streams, params, unchecked):
+    pure, mask = functional(memory), jnp.ones(2, bool)
+    for call in (pure.slots, lambda params, state: pure.write(params, state, streams[0, 0], mask)):
+        with pytest.raises(memjax.MemjaxError, match="the state is of another memory"):
+            call(params, jnp.zeros((7, 4)))

@@ -110,8 +110,7 @@ def memorize(
     if state is None:
         state = memory.initial_state()
     elif not memory.is_initializing():
-        given, own = (jax.tree.map(jnp.shape, s) for s in (state, jax.eval_shape(memory.initial_state)))
-        require(given == own, f"the state is of another memory: its shapes are {given}, this memory's {own}")
+        check_state(memory, state)
     length, width = mask.shape
     if block is None:
         block = max(1, 100 // width) if jax.default_backend() == "cpu" else length
@@ -135,3 +134,9 @@ def memorize(
     scan = nn.scan(step, variable_broadcast="params", split_rngs={"params": False})
     state, aux_losses = scan(memory, carry_like(state, items), (items, mask, keys))
     return state, aux_losses.sum()
+
+
+def check_state(memory: Memory, state: State) -> None:
+    """Raises `MemjaxError` for the state of another memory."""
+    given, own = (jax.tree.map(jnp.shape, s) for s in (state, jax.eval_shape(memory.initial_state)))
+    require(given == own, f"the state is of another memory: its shapes are {given}, this memory's {own}")

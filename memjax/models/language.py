@@ -6,6 +6,7 @@ from functools import partial
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from memjax.errors import require
 from memjax.typing import Any, Array, Float, Int, Key, Params, State
@@ -43,6 +44,10 @@ class LanguageModel(nn.Module):
     dtype: Any = jnp.float32
 
     def setup(self):
+        for name in ("vocabulary", "width", "depth"):
+            require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
+        require(self.hidden >= 0, f"hidden must be at least 0, not {self.hidden}")
+        require(0 <= self.dropout < 1, f"dropout must be in [0, 1), not {self.dropout}")
         self.embed = nn.Embed(
             self.vocabulary, self.width, embedding_init=nn.initializers.normal(self.width**-0.5), dtype=self.dtype
         )
@@ -61,6 +66,9 @@ class LanguageModel(nn.Module):
         self, tokens: Int[Array, "L"], state: State | None = None, *, train: bool = False
     ) -> tuple[Float[Array, "L V"], State]:
         """Logits of the token after each, and the state; `train` needs the rng "dropout"."""
+        _check_tokens(tokens, self.vocabulary)
+        layers = isinstance(state, tuple) and len(state) == self.depth
+        require(state is None or layers, f"a state of this model is a tuple of {self.depth}, one for each layer")
         state, after = (None,) * self.depth if state is None else state, []
         norms, drop = iter(self.norms), partial(self.drop, deterministic=not train)
         # Of unit size, though the logits want the table to be small.
@@ -88,7 +96,8 @@ def generate(
     """Reads the prompt, then makes `count` tokens one by one: `(tokens, state)`; drawn with a key, or the likeliest.
 
     The state has read all but the last of the tokens: `generate(model, params, tokens[-1:], n, state=state)` goes on as
-    one call would have.
+    one call would have. A token of -1: the logits were not finite. With gradient_at="chunk" a stream ends between
+    chunks only, so nothing can be generated; a model with gradient_at="token" takes the same parameters.
 
     >>> import jax, jax.numpy as jnp
     >>> from functools import partial
@@ -99,11 +108,15 @@ def generate(
     (5,)
     """
     require(prompt.ndim == 1 and prompt.size > 0, f"a prompt is [L], of at least one token, not {list(prompt.shape)}")
+    _check_tokens(prompt, model.vocabulary)
+    exact = getattr(model.make_layer(), "gradient_at", "token") == "token"
+    require(exact, "gradient_at=chunk cannot go on token by token; generate with gradient_at=token, same parameters")
     require(count >= 1, f"count must be at least 1, not {count}")
     require(temperature > 0, f"temperature must be above 0, not {temperature}")
 
     def draw(logits: Array, key: Key | None) -> Array:
-        return logits.argmax(-1) if key is None else jax.random.categorical(key, logits / temperature)
+        token = logits.argmax(-1) if key is None else jax.random.categorical(key, logits / temperature)
+        return jnp.where(jnp.isfinite(logits).all(), token, -1)
 
     def step(carry: tuple[Array, State], key: Key | None) -> tuple[tuple[Array, State], Array]:
         token, state = carry
@@ -131,3 +144,13 @@ def _prefill(model: LanguageModel, params: Params, prompt: Array, state: State |
         state, _ = jax.lax.scan(step, state, prompt[: whole * BLOCK].reshape(whole, BLOCK))
     logits, state = model.apply(params, prompt[whole * BLOCK :], state)
     return logits[-1:], state
+
+
+def _check_tokens(tokens: Array, vocabulary: int) -> None:
+    """Raises `MemjaxError` for what is no sequence of tokens, and for tokens out of range if they are known."""
+    one = tokens.ndim == 1 and jnp.issubdtype(tokens.dtype, jnp.integer)
+    require(one, f"tokens are one sequence of whole numbers, [L], not {tokens.dtype}{list(tokens.shape)}")
+    if tokens.size and not isinstance(tokens, jax.core.Tracer):
+        known = np.asarray(tokens)
+        low, high = known.min(), known.max()
+        require(low >= 0 and high < vocabulary, f"tokens must be in [0, {vocabulary}); they go from {low} to {high}")

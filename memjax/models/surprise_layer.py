@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from memjax import ops
 from memjax.errors import require
 from memjax.memories.surprise import EPSILON, empty_memory, surprise_gates, unit
-from memjax.models.persistent import persistent_tokens
+from memjax.models.streams import check_stream, memory_settings, persistent_tokens
 from memjax.typing import Any, Array, Bool, Float
 
 
@@ -51,12 +51,6 @@ class HeadMemory(nn.Module):
         return jax.vmap(one_head, (0, *[1] * 6), (1, 0))(state, *tokens)
 
 
-def memory_settings(layer: nn.Module) -> dict[str, Any]:
-    """What a layer has of the settings of `HeadMemory`, to be handed on."""
-    names = ("momentum", "forgetting", "gradient_at", "chunk", "retention")
-    return {name: getattr(layer, name) for name in names if hasattr(layer, name)}
-
-
 class SurpriseLayerState(NamedTuple):
     """The memory of every head, and the last inputs of the convolution."""
 
@@ -93,26 +87,27 @@ class LMM(nn.Module):
     dtype: Any = jnp.float32
 
     def setup(self):
-        require(self.heads >= 1, f"heads must be at least 1, not {self.heads}")
-        require(self.width % self.heads == 0, f"width {self.width} must be a multiple of heads {self.heads}")
-        require(self.persistent >= 0, f"persistent must be at least 0, not {self.persistent}")
+        self.remember = HeadMemory(self.heads, **memory_settings(self))
         whole = self.gradient_at == "token" or self.persistent % self.chunk == 0
         require(whole, f"persistent {self.persistent} must be a multiple of chunk {self.chunk} with gradient_at=chunk")
         self.project = nn.Dense(3 * self.width, use_bias=False, dtype=self.dtype)
         self.taps = self.param("taps", nn.initializers.normal(0.5), (4, 3 * self.width))
-        self.remember = HeadMemory(self.heads, **memory_settings(self))
         self.norm = nn.RMSNorm(EPSILON, dtype=self.dtype)
         self.open = nn.Dense(self.width, use_bias=False, dtype=self.dtype)
         self.out = nn.Dense(self.width, use_bias=False, dtype=self.dtype)
         self.in_front = persistent_tokens(self, self.persistent, self.width)
 
     def initial_state(self) -> SurpriseLayerState:
-        state = SurpriseLayerState(empty_memory(self.heads, self.width), jnp.zeros((3, 3 * self.width)))
-        return self(self.in_front, state)[1] if self.persistent else state
+        return self(self.in_front, self.empty())[1] if self.persistent else self.empty()
+
+    def empty(self) -> SurpriseLayerState:
+        """That of a layer which has read nothing, not even its persistent tokens."""
+        return SurpriseLayerState(empty_memory(self.heads, self.width), jnp.zeros((3, 3 * self.width)))
 
     def __call__(
         self, x: Float[Array, "L d"], state: SurpriseLayerState | None = None
     ) -> tuple[Float[Array, "L d"], SurpriseLayerState]:
+        check_stream(x, self.width, state, self.empty())
         length, state = x.shape[0], self.initial_state() if state is None else state
         if not length:
             return x, state

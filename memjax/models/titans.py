@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from memjax import ops
 from memjax.errors import require
 from memjax.memories.surprise import EPSILON, empty_memory, unit
-from memjax.models.persistent import persistent_tokens
-from memjax.models.surprise_layer import LMM, HeadMemory, SurpriseLayerState, memory_settings
+from memjax.models.streams import check_stream, memory_settings, persistent_tokens
+from memjax.models.surprise_layer import LMM, HeadMemory, SurpriseLayerState
 from memjax.models.window_attention import WindowAttention, WindowState, attend
 from memjax.typing import Any, Array, Bool, Float, Int
 
@@ -20,6 +20,11 @@ class BothState(NamedTuple):
 
     attention: WindowState
     memory: SurpriseLayerState
+
+
+def _both(layer: nn.Module, state: BothState | None) -> BothState:
+    require(state is None or isinstance(state, BothState), f"this state is another layer's: {type(state).__name__}")
+    return layer.initial_state() if state is None else state
 
 
 class MAG(nn.Module):
@@ -50,7 +55,7 @@ class MAG(nn.Module):
         return BothState(self.attention.initial_state(), self.memory.initial_state())
 
     def __call__(self, x: Float[Array, "L d"], state: BothState | None = None) -> tuple[Float[Array, "L d"], BothState]:
-        state = self.initial_state() if state is None else state
+        state = _both(self, state)
         attended, attention = self.attention(x, state.attention)
         remembered, memory = self.memory(x, state.memory)
         return self.norms[0](attended) * nn.silu(self.norms[1](remembered)), BothState(attention, memory)
@@ -81,7 +86,7 @@ class MAL(nn.Module):
         return BothState(self.attention.initial_state(), self.memory.initial_state())
 
     def __call__(self, x: Float[Array, "L d"], state: BothState | None = None) -> tuple[Float[Array, "L d"], BothState]:
-        state = self.initial_state() if state is None else state
+        state = _both(self, state)
         remembered, memory = self.memory(x, state.memory)
         attended, attention = self.attention(remembered, state.attention)
         return attended, BothState(attention, memory)
@@ -118,17 +123,14 @@ class MAC(nn.Module):
     dtype: Any = jnp.float32
 
     def setup(self):
-        require(self.heads >= 1, f"heads must be at least 1, not {self.heads}")
-        require(self.width % self.heads == 0, f"width {self.width} must be a multiple of heads {self.heads}")
+        self.remember = HeadMemory(self.heads, **memory_settings(self))
         require(self.window >= 1, f"window must be at least 1, not {self.window}")
-        require(self.persistent >= 0, f"persistent must be at least 0, not {self.persistent}")
 
         def dense(width):
             return nn.Dense(width, use_bias=False, dtype=self.dtype)
 
         self.query, self.stored = dense(self.width), dense(2 * self.width)
         self.of_tokens, self.of_read, self.out = dense(3 * self.width), dense(2 * self.width), dense(self.width)
-        self.remember = HeadMemory(self.heads, **memory_settings(self))
         self.norm = nn.RMSNorm(EPSILON, dtype=self.dtype)
         self.in_front = persistent_tokens(self, 2, self.persistent, self.heads, self.width // self.heads)
         self.places = self.param("places", nn.initializers.normal(0.02), (self.window, self.width))
@@ -140,6 +142,7 @@ class MAC(nn.Module):
     def __call__(
         self, x: Float[Array, "L d"], state: ContextState | None = None
     ) -> tuple[Float[Array, "L d"], ContextState]:
+        check_stream(x, self.width, state, self.initial_state())
         length, state = x.shape[0], self.initial_state() if state is None else state
         if not length:
             return x, state

@@ -7,14 +7,14 @@ import jax
 import jax.numpy as jnp
 
 from memjax.errors import require
-from memjax.models.persistent import persistent_tokens
+from memjax.models.streams import check_stream, persistent_tokens
 from memjax.typing import Any, Array, Bool, Float, Int
 
 FAR = -1e30  # a score that no softmax sees; -inf would be NaN where nothing may be seen
 
 
 class WindowState(NamedTuple):
-    """Keys and values of the last W tokens, the newest last, and how many tokens there have been."""
+    """Keys and values of the last W tokens, the newest last, and how many of them there are."""
 
     keys: Float[Array, "W H dh"]
     values: Float[Array, "W H dh"]
@@ -50,15 +50,18 @@ class WindowAttention(nn.Module):
     def __call__(
         self, x: Float[Array, "L d"], state: WindowState | None = None
     ) -> tuple[Float[Array, "L d"], WindowState]:
+        check_stream(x, self.width, state, self.initial_state())
         length, state = x.shape[0], self.initial_state() if state is None else state
         if not length:
             return x, state
         q, k, v = jnp.split(self.project(x).reshape(length, self.heads, -1).astype(jnp.float32), 3, axis=-1)
-        positions = state.seen + jnp.arange(length)
-        q, k = rotate(q, positions), rotate(k, positions)
         keys, values = jnp.concatenate([state.keys, k]), jnp.concatenate([state.values, v])
-        out = banded(q, keys, values, self.in_front, state.seen).reshape(length, self.width)
-        state = WindowState(keys[-self.window :], values[-self.window :], state.seen + length)
+        # Positions within this call: those of a whole stream would outgrow float32.
+        places = jnp.arange(self.window + length)
+        q, turned = rotate(q, places[self.window :]), rotate(keys, places)
+        out = banded(q, turned, values, self.in_front, state.seen).reshape(length, self.width)
+        seen = jnp.minimum(state.seen + length, self.window)
+        state = WindowState(keys[-self.window :], values[-self.window :], seen)
         return self.out(out.astype(self.dtype)), state
 
 

@@ -57,7 +57,7 @@ def surprise_linear(
     dtype, anchored = state_dtype(q, k, v), gradient_at == "chunk"
     start = jnp.zeros((k.shape[1], v.shape[1]), dtype)
     state = state or SurpriseState(start, start)
-    check_state(state, start, anchored)
+    check_state(state, start, anchored and k.shape[0] > 0)
     if not k.shape[0]:
         return v, state
     mask = jnp.ones(k.shape[0], bool) if mask is None else mask

@@ -13,6 +13,8 @@ from memjax.ops.surprise_recurrence import momentum_recurrence
 from memjax.ops.surprise_state import SurpriseState, check_state, check_tokens, over_chunks, state_dtype
 from memjax.typing import Array, Bool, Float, PyTree
 
+GATES = ("log_keep", "log_momentum", "lr")
+
 
 def surprise_mlp(
     weights: tuple[Float[Array, "_ _"], ...],
@@ -37,7 +39,8 @@ def surprise_mlp(
     and deltas. "associative" and "sequential" make them. `weights`: the memory before the first token, if no
     state is given; without biases, each `[inputs, outputs]`.
 
-    Raises `ValueError` for shapes, gates or a state that do not fit, or a state that ends inside a chunk.
+    Gates, mask and dtypes as in `surprise_linear`. Raises `ValueError` for shapes, gates or a state that do not fit, or
+    a state that ends inside a chunk.
 
     >>> import jax, jax.numpy as jnp
     >>> weights, key, gates = (jnp.eye(2), jnp.ones((2, 1))), jnp.array([[1.0, 0.0]]), jnp.zeros(1)
@@ -45,14 +48,16 @@ def surprise_mlp(
     >>> out.tolist()
     [[1.0]]
     """
-    widths = [w.shape[0] for w in weights] + [weights[-1].shape[1]] if weights else []
-    if not weights or [w.shape for w in weights] != list(itertools.pairwise(widths)):
-        raise ValueError(f"weights must be matrices that fit each other, not {[list(w.shape) for w in weights]}")
-    if (widths[0], widths[-1]) != (k.shape[1], v.shape[1]):
-        raise ValueError(
-            f"weights go from {widths[0]} to {widths[-1]}, keys and values are {k.shape[1]} and {v.shape[1]}"
-        )
-    gates = (log_keep, log_momentum, lr)
+    weights, gates = tuple(weights), (log_keep, log_momentum, lr)
+    shapes = [w.shape for w in weights]
+    if not shapes or any(len(s) != 2 for s in shapes) or any(a[1] != b[0] for a, b in itertools.pairwise(shapes)):
+        raise ValueError(f"weights must be matrices that fit each other, not {[list(s) for s in shapes]}")
+    check_tokens(q, k, v, dict(zip(GATES, gates, strict=True)), mask, chunk_size)
+    ends = (shapes[0][0], shapes[-1][1])
+    if ends != (k.shape[1], v.shape[1]):
+        raise ValueError(f"weights go from {ends[0]} to {ends[1]}, keys and values are {k.shape[1]} and {v.shape[1]}")
+    if impl not in ("closed_form", "associative", "sequential"):
+        raise ValueError(f"impl must be one of closed_form, associative, sequential, not {impl!r}")
     if impl == "closed_form":
         return _chunked(partial(_layers, activation), weights, q, k, v, gates, state, mask, chunk_size)
 
@@ -90,7 +95,8 @@ def surprise_memory(
     is closed form where there is one, else associative. `weights`: the memory before the first token, if no state is
     given.
 
-    Raises `ValueError` for shapes, gates or a state that do not fit, or a state that ends inside a chunk.
+    Gates, mask and dtypes as in `surprise_linear`. Raises `ValueError` for shapes, gates or a state that do not fit, or
+    a state that ends inside a chunk.
 
     >>> import jax.numpy as jnp
     >>> key, gates = jnp.array([[2.0]]), jnp.zeros(1)
@@ -116,18 +122,18 @@ def surprise_memory(
 
 
 def _chunked(step, weights, q, k, v, gates, state, mask, chunk_size):
-    check_tokens(q, k, v, dict(zip(("log_keep", "log_momentum", "lr"), gates, strict=True)), mask, chunk_size)
+    check_tokens(q, k, v, dict(zip(GATES, gates, strict=True)), mask, chunk_size)
     dtype = state_dtype(q, k, v)
     weights = jax.tree.map(lambda w: w.astype(dtype), weights)
     state = state or SurpriseState(weights, jax.tree.map(jnp.zeros_like, weights))
-    check_state(state, weights, anchored=True)
     length = k.shape[0]
+    check_state(state, weights, anchored=length > 0)
     if not length:
         return v, state
     mask = jnp.ones(length, bool) if mask is None else mask
     tokens = tuple(x.astype(dtype) for x in (q, k, v, *gates))
     first = jax.tree.map(lambda x: x.astype(dtype), (state.memory, state.momentum))
-    (memory, momentum), out = over_chunks(lambda *arguments: step(*arguments), first, tokens, mask, chunk_size)
+    (memory, momentum), out = over_chunks(step, first, tokens, mask, chunk_size)
     return out.astype(v.dtype), SurpriseState(memory, momentum, length % chunk_size)
 
 

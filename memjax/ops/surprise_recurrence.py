@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax.ops.recurrence import carry_like
+from memjax.ops.surprise_state import check_gates, state_dtype
 from memjax.typing import Array, Bool, Float
 
 
@@ -22,7 +23,7 @@ def momentum_recurrence(
 
     Source: Titans (2501.00663), Eq. 10 and 13, with `surprise_t = -lr_t * gradient_t`. `state`: M and S before the
     first token. A masked token leaves both as they were. "associative" composes the maps of (M, S) in O(log L) depth;
-    each is three numbers and two arrays. Raises `ValueError` for shapes that do not fit.
+    each is three numbers and two arrays. In float32 or better. Raises `ValueError` for shapes or gates that do not fit.
 
     >>> import jax.numpy as jnp
     >>> half, one = jnp.log(jnp.full(2, 0.5)), jnp.ones(())
@@ -30,17 +31,21 @@ def momentum_recurrence(
     >>> memories.tolist()
     [1.0, 0.75]
     """
+    if not surprise.ndim:
+        raise ValueError("surprise must be [L, ...], one array for each token, not a number")
     length = surprise.shape[0]
+    check_gates(length, {"log_keep": log_keep, "log_momentum": log_momentum}, mask)
     mask = jnp.ones(length, bool) if mask is None else mask
-    if any(x.shape != (length,) for x in (log_keep, log_momentum, mask)):
-        shapes = [list(x.shape) for x in (log_keep, log_momentum, mask, surprise)]
-        raise ValueError(f"gates and mask must have one number for each surprise; they have the shapes {shapes}")
     if any(x.shape != surprise.shape[1:] for x in state):
         raise ValueError(
             f"a surprise has the shape {list(surprise.shape[1:])}, the state {[list(x.shape) for x in state]}"
         )
     if impl not in ("associative", "sequential"):
         raise ValueError(f"impl must be 'associative' or 'sequential', not {impl!r}")
+
+    dtype = state_dtype(surprise)
+    surprise, log_keep, log_momentum = (x.astype(dtype) for x in (surprise, log_keep, log_momentum))
+    state = (state[0].astype(dtype), state[1].astype(dtype))
 
     def wide(gate: Array) -> Array:
         return gate.reshape(-1, *[1] * (surprise.ndim - 1))

@@ -2,10 +2,12 @@
 
 import dataclasses
 import functools
+import numbers
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from memjax.ops.recurrence import carry_like
 from memjax.typing import Any, Array, Bool, Float, PyTree
@@ -19,7 +21,7 @@ class SurpriseState:
     """A surprise memory between two calls: its weights, and past surprise, S, which has their shapes.
 
     within: how many tokens of an unfinished chunk it has taken in; not 0 only where gradients are taken at the start of
-    a chunk. From there on nothing can be written: the memory at that start is gone.
+    a chunk. From there on nothing can be written so: the memory at that start is gone.
     """
 
     memory: PyTree
@@ -29,31 +31,41 @@ class SurpriseState:
 
 def check_tokens(q: Array, k: Array, v: Array, gates: dict[str, Array], mask: Array | None, chunk_size: int) -> None:
     """Raises `ValueError` for arguments that do not fit together, and gates out of range if they are known."""
-    length = k.shape[0]
-    if chunk_size < 1:
-        raise ValueError(f"chunk_size must be at least 1, not {chunk_size}")
-    if q.shape != k.shape or q.ndim != 2 or v.ndim != 2 or v.shape[0] != length:
+    if not isinstance(chunk_size, numbers.Integral) or chunk_size < 1:
+        raise ValueError(f"chunk_size must be a whole number, at least 1, not {chunk_size!r}")
+    if q.shape != k.shape or q.ndim != 2 or v.ndim != 2 or v.shape[0] != k.shape[0]:
         shapes = [list(x.shape) for x in (q, k, v)]
         raise ValueError(f"q and k must be [L, dk] and v [L, dv]; they have the shapes {shapes}")
-    for name, gate in {**gates, "mask": mask}.items():
-        if gate is not None and gate.shape != (length,):
-            raise ValueError(f"{name} must have one number for each of {length} tokens, not shape {list(gate.shape)}")
     for x in (q, k, v, *gates.values()):
         if not jnp.issubdtype(x.dtype, jnp.floating):
             raise TypeError(f"surprise memory computes in its inputs' dtype, which must be floating, not {x.dtype}")
+    check_gates(k.shape[0], gates, mask)
+
+
+def check_gates(length: int, gates: dict[str, Array], mask: Array | None) -> None:
+    """Raises `ValueError` for gates of another length, and for those out of range that are known and not masked."""
+    for name, gate in {**gates, "mask": mask}.items():
+        if gate is not None and gate.shape != (length,):
+            raise ValueError(f"{name} must have one number for each of {length} tokens, not shape {list(gate.shape)}")
+    if mask is not None and mask.dtype != bool:
+        raise TypeError(f"mask must be boolean, not {mask.dtype}")
     for name, gate in gates.items():
-        if isinstance(gate, jax.core.Tracer) or not length:
+        if isinstance(gate, jax.core.Tracer) or isinstance(mask, jax.core.Tracer):
             continue
-        if name == "lr" and not (gate >= 0).all():
-            raise ValueError(f"lr must be at least 0; its smallest value is {gate.min()}")
-        if name != "lr" and not (gate <= 0).all():
+        # NumPy: inside a jitted function the comparison of a constant would be traced.
+        known = np.asarray(gate)[slice(None) if mask is None else np.asarray(mask)]
+        if name == "lr" and not ((known >= 0) & (known < np.inf)).all():
+            raise ValueError(f"lr must be finite and at least 0; it goes from {known.min()} to {known.max()}")
+        if name != "lr" and not (known <= 0).all():
             raise ValueError(
-                f"{name} must be the log of a gate in [0, 1], at most 0; its largest value is {gate.max()}"
+                f"{name} must be the log of a gate in [0, 1], at most 0; its largest value is {known.max()}"
             )
 
 
 def check_state(state: SurpriseState, expected: PyTree, anchored: bool) -> None:
     """Raises `ValueError` for the state of a memory of another shape, or one that ends inside a chunk."""
+    if not isinstance(state, SurpriseState):
+        raise TypeError(f"a state is a SurpriseState, not {type(state).__name__}")
     for name in ("memory", "momentum"):
         shapes, wanted = (jax.tree.map(jnp.shape, tree) for tree in (getattr(state, name), expected))
         if shapes != wanted:
@@ -77,23 +89,27 @@ def over_chunks(
     mask: Bool[Array, "L"],
     chunk_size: int,
 ) -> tuple[PyTree, Float[Array, "L dv"]]:
-    """Scans `step(state, tokens of a chunk, mask)` over chunks; the last one is filled up with masked zeros.
+    """Scans `step(state, tokens of a chunk, mask)` over chunks; the last one is filled up, and padding reads 0.
 
     For the gradient only the states between the chunks are kept, and what a step names `DEAR`: all else is
     O(chunk_size) per token, and cheap to compute again.
     """
     length = mask.shape[0]
     size = min(chunk_size, length)
-    # What is masked may hold anything, even NaN, and 0 * NaN is NaN.
-    tokens = jax.tree.map(lambda x: jnp.where(mask.reshape(-1, *[1] * (x.ndim - 1)), x, 0), tokens)
+    padded = jnp.pad(mask, (0, -length % size))
+    first = mask.argmax()
 
     def cut(x: Array) -> Array:
+        # What is masked may hold anything, even NaN, and 0 * NaN is NaN. In its place a real token, if there is one:
+        # at 0 the gradient of a loss may be NaN as well.
+        real = jnp.where(mask.any(), jax.lax.stop_gradient(x[first]), 0)
         x = jnp.pad(x, ((0, -length % size), *[(0, 0)] * (x.ndim - 1)))
+        x = jnp.where(padded.reshape(-1, *[1] * (x.ndim - 1)), x, real)
         return x.reshape(-1, size, *x.shape[1:])
 
-    chunks = jax.tree.map(cut, (tokens, mask))
+    chunks = jax.tree.map(cut, tokens), padded.reshape(-1, size)
     state = carry_like(state, jax.tree.leaves(tokens)[0])
     keep = jax.checkpoint_policies.save_only_these_names(DEAR)
     step_on = jax.checkpoint(lambda state, chunk: step(state, *chunk), prevent_cse=False, policy=keep)
     state, out = jax.lax.scan(step_on, state, chunks)
-    return state, out.reshape(-1, out.shape[-1])[:length]
+    return state, jnp.where(mask[:, None], out.reshape(-1, out.shape[-1])[:length], 0)

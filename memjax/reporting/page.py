@@ -86,7 +86,7 @@ def page_text(runs: Sequence[Run], pictures: Mapping[str, bytes]) -> str:
     ]
     for tag in other_tags(runs):
         tagged = tag_rows(runs, tag)
-        note = "The share of examples answered wrongly, in %."
+        note = "The share of answers that are wrong, in %."
         parts.append(_table(f"Error by {tag}", tagged, (), note) if len(tagged) > 1 else "")
     parts += [_picture(name, data) for name, data in pictures.items()]
     if len(runs) > 1 and (differing := differences(runs)):

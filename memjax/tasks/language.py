@@ -36,8 +36,8 @@ class Language:
     """The next token at every token: implements `memjax.tasks.SequenceTask`.
 
     Words are what blanks separate, and `<eos>` at the end of each line; the vocabulary is that of the train split, and
-    any other token `<unk>` (for characters, where a text has none, the commonest of them). The first token of a stream
-    is not asked for: perplexity is that of all the others.
+    any other token `<unk>`. Where train has no `<unk>`, other tokens are read as the commonest one and are not asked
+    for, which a note says. Nor is the first token of a stream: perplexity is that of all the others.
     """
 
     def __init__(self, spec: LanguageSpec):
@@ -50,7 +50,7 @@ class Language:
             counts[token] = counts.get(token, 0) + 1
         self.vocabulary = tuple(sorted(counts, key=lambda token: (-counts[token], token)))
         ids = {token: place for place, token in enumerate(self.vocabulary)}
-        unknown = ids.get(UNKNOWN, 0)
+        unknown = ids.get(UNKNOWN, NOTHING)
         self._ids = {split: np.array([ids.get(t, unknown) for t in ts], np.int32) for split, ts in tokens.items()}
         for split in _SPLITS:
             length = spec.length if split == "train" else 1
@@ -58,8 +58,11 @@ class Language:
             require(have > length, f"the {split} split of {spec.file} has {have} tokens, {length + 1} are needed")
         self.shape = SequenceShape(vocabulary=len(self.vocabulary), choices=len(self.vocabulary), text=True)
         foreign = {split: sum(t not in ids for t in tokens[split]) for split in ("valid", "test")}
+        fate = "count as <unk>" if UNKNOWN in ids else "are not asked for"
         self.notes = tuple(
-            f"{count} tokens of the {split} split do not occur in train" for split, count in foreign.items() if count
+            f"{count} tokens of the {split} split do not occur in train: they {fate}"
+            for split, count in foreign.items()
+            if count
         )
 
     def size(self, split: Split) -> int:
@@ -74,7 +77,10 @@ class Language:
         places = (indices if train else indices * length)[:, None] + np.arange(length)
         real = places < len(ids) - 1  # the last stream is shorter
         places = np.where(real, places, 0)
-        return {"tokens": ids[places], "target": np.where(real, ids[places + 1], NOTHING).astype(np.int32)}
+        return {
+            "tokens": np.maximum(ids[places], 0),
+            "target": np.where(real, ids[places + 1], NOTHING).astype(np.int32),
+        }
 
 
 def _texts(spec: LanguageSpec) -> dict[Split, str]:

@@ -9,7 +9,7 @@ import numpy as np
 from memjax.errors import require, unknown
 from memjax.tasks.contract import Batch, Split
 from memjax.tasks.random import fold, uniform
-from memjax.tasks.sequence import NOTHING, SequenceShape, check_indices, pairs, powers
+from memjax.tasks.sequence import NOTHING, SequenceShape, check_indices, check_lengths, pairs, powers
 from memjax.tasks.text import read_text, without_gutenberg
 
 # Everything that may come out of a text: other characters become a space.
@@ -61,16 +61,19 @@ class Needle:
             spec.length > overhead + DEPTHS,
             f"config.task.length {spec.length} leaves no room for a text: needle and question take {overhead}",
         )
-        text = without_gutenberg(read_text(Path(spec.data_dir, spec.haystack))) if spec.haystack != "noise" else ""
-        self._text = encode(text or _NOISE * (2 + 2 * spec.length * spec.longest // len(_NOISE)))
-        self._parts = _parts(len(self._text), spec.haystack == "noise")
         self._lengths = [spec.length * times for times in powers(spec.longest)]
+        noise = spec.haystack == "noise"
+        if noise:
+            self._text = np.tile(encode(_NOISE), 2 + 2 * self._lengths[-1] // len(_NOISE))
+        else:
+            self._text = encode(without_gutenberg(read_text(Path(spec.data_dir, spec.haystack))))
+        self._parts = _parts(len(self._text), noise)
         for split, (begin, end) in self._parts.items():
             longest = self._lengths[-1] if split == "test" else spec.length
             require(
                 end - begin > longest,
-                f"{spec.haystack} has {end - begin} characters for the {split} split, {longest} are needed; "
-                "lower config.task.longest",
+                f"{spec.haystack} has {end - begin} characters for the {split} split, {longest + 1} are needed; "
+                f"lower config.task.{'longest' if split == 'test' else 'length'}",
             )
         lengths, depths = tuple(map(str, self._lengths)), tuple(f"{20 * n}-{20 * n + 20}%" for n in range(DEPTHS))
         self.shape = SequenceShape(
@@ -142,5 +145,6 @@ def _check(spec: NeedleSpec) -> None:
         raise unknown("value of config.task.needle", spec.needle, _SYMBOLS)
     for name in ("size", "length", "longest", "train", "valid", "test"):
         require(getattr(spec, name) >= 1, f"config.task.{name} must be at least 1, not {getattr(spec, name)}")
-    require(spec.longest & (spec.longest - 1) == 0, f"config.task.longest must be a power of two, not {spec.longest}")
+    check_lengths(spec.length, spec.longest)
+    require(spec.haystack, "config.task.haystack is empty; write noise, or a file of --data_dir")
     require(0 <= spec.seed < 2**64, f"config.task.seed must be in [0, 2**64), not {spec.seed}")

@@ -7,7 +7,7 @@ import numpy as np
 from memjax.errors import require
 from memjax.tasks.contract import Batch, Split
 from memjax.tasks.random import fold, uniform
-from memjax.tasks.sequence import NOTHING, SequenceShape, check_indices, pairs, powers
+from memjax.tasks.sequence import NOTHING, SequenceShape, check_indices, check_lengths, pairs, powers
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,8 @@ class Recall:
 def _check(spec: RecallSpec) -> None:
     for name in ("key_tokens", "value_tokens", "noise_tokens", "pairs", "length", "longest", "train", "valid", "test"):
         require(getattr(spec, name) >= 1, f"config.task.{name} must be at least 1, not {getattr(spec, name)}")
-    for name in ("pairs", "longest"):
-        most = getattr(spec, name)
-        require(most & (most - 1) == 0, f"config.task.{name} must be a power of two, not {most}")
+    require(spec.pairs & (spec.pairs - 1) == 0, f"config.task.pairs must be a power of two, not {spec.pairs}")
+    check_lengths(spec.length, spec.longest)
     require(0 <= spec.seed < 2**64, f"config.task.seed must be in [0, 2**64), not {spec.seed}")
     require(
         spec.pairs <= spec.key_tokens, f"config.task.pairs {spec.pairs} needs as many keys, there are {spec.key_tokens}"

@@ -87,3 +87,13 @@ def pairs(names: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
 def powers(most: int) -> list[int]:
     """1, 2, 4, ... up to `most`."""
     return [2**n for n in range(most.bit_length())]
+
+
+def check_lengths(length: int, longest: int) -> None:
+    """Raises `MemjaxError` unless `longest` is a power of two, and `longest` times `length` is no slip of the hand."""
+    require(longest & (longest - 1) == 0, f"config.task.longest must be a power of two, not {longest}")
+    most = 2**22
+    require(
+        length * longest <= most,
+        f"config.task.length {length} times config.task.longest {longest} must be at most {most}",
+    )

@@ -34,8 +34,8 @@ def read_member(archive: Path, name: str) -> str:
 
 def without_gutenberg(text: str) -> str:
     """A Project Gutenberg text without its header and trailer; any other text as it is."""
-    start, end = text.find("*** START OF"), text.find("*** END OF")
-    return text[text.index("\n", start) : end if end > 0 else None].strip() if start >= 0 else text
+    _, started, rest = text.partition("*** START OF")
+    return rest.partition("\n")[2].partition("*** END OF")[0].strip() if started else text
 
 
 def _tar_texts(path: Path) -> list[str]:

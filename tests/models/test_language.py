@@ -130,6 +130,45 @@ def test_without_a_perceptron_there_are_no_weights_for_it():
     assert names == {"embed", "layers_0", "layers_1", "norms_0", "norms_1", "norms_2"}
 
 
+def test_gradients_per_chunk_cannot_generate_and_say_what_can():
+    model = model_of("LMM", make_layer=functools.partial(LMM, width=WIDTH, heads=2, gradient_at="chunk", chunk=4))
+    with pytest.raises(MemjaxError, match="generate with gradient_at=token, same parameters"):
+        generate(model, model.init(jax.random.key(0), TOKENS[:4]), TOKENS[:4], 2)
+
+
+def test_logits_that_are_not_finite_give_no_token():
+    broken = jax.tree.map(lambda leaf: leaf * jnp.nan, made("LMM"))
+    assert (generate(model_of("LMM"), broken, TOKENS[:4], 3)[0] == -1).all()
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [
+        (jnp.array([0, VOCABULARY]), "must be in .0, 13.; they go from 0 to 13"),
+        (jnp.array([-1]), "they go from -1"),
+        (jnp.array([0.5]), "whole numbers"),
+        (jnp.zeros((2, 3), int), "one sequence"),
+    ],
+)
+def test_what_is_no_token_is_one_line(unchecked, tokens, words):
+    for call in (lambda: model_of("LMM").apply(made("LMM"), tokens), lambda: generate(model_of("LMM"), {}, tokens, 1)):
+        with pytest.raises(MemjaxError, match=words):
+            call()
+
+
+def test_the_state_of_another_model_is_one_line(unchecked):
+    _, state = run("LMM")(made("LMM"), TOKENS)
+    for other, words in ((state[:1], "a tuple of 2"), (state[0], "another layer's|a tuple of 2")):
+        with pytest.raises(MemjaxError, match=words):
+            model_of("LMM").apply(made("LMM"), TOKENS, other)
+
+
+@pytest.mark.parametrize(("change", "words"), [({"dropout": 1.0}, "dropout"), ({"hidden": -1}, "hidden")])
+def test_sizes_that_a_model_cannot_have_are_one_line(change, words):
+    with pytest.raises(MemjaxError, match=words):
+        model_of("LMM", **change).init(jax.random.key(0), TOKENS)
+
+
 @pytest.mark.parametrize(
     ("prompt", "count", "temperature", "words"),
     [(TOKENS[:0], 3, 1.0, "at least one token"), (TOKENS, 0, 1.0, "count"), (TOKENS, 2, 0.0, "temperature")],

@@ -158,16 +158,21 @@ def test_the_gradient_keeps_no_state_per_token(rng):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"chunk_size": 0}, "chunk_size must be at least 1, not 0"),
+        ({"chunk_size": 0}, "chunk_size must be a whole number, at least 1, not 0"),
+        ({"chunk_size": 2.5}, "chunk_size must be a whole number"),
         ({"gradient_at": "tokens"}, "gradient_at must be one of token, chunk, not 'tokens'"),
         ({"impl": "fast"}, "impl must be one of closed_form.*not 'fast'"),
         ({"log_keep": np.full(4, 0.5)}, "log_keep must be the log of a gate in .0, 1.*0.5"),
         ({"log_keep": np.full(4, np.nan)}, "log_keep must be the log of a gate"),
-        ({"lr": np.full(4, -0.5)}, "lr must be at least 0.*-0.5"),
+        ({"lr": np.full(4, -0.5)}, "lr must be finite and at least 0.*-0.5"),
+        ({"lr": np.full(4, np.inf)}, "lr must be finite"),
+        ({"mask": np.full(4, 0.5)}, "mask must be boolean"),
+        ({"q": np.zeros(()), "k": np.zeros(())}, "q and k must be .L, dk."),
         ({"lr": np.zeros(5)}, "lr must have one number for each of 4 tokens"),
         ({"v": np.zeros((5, 2))}, "q and k must be .L, dk."),
         ({"k": np.zeros((4, 3), int)}, "must be floating"),
         ({"state": ops.SurpriseState(np.zeros((3, 3)), np.zeros((3, 3)))}, "another memory's.*3, 3.*3, 2"),
+        ({"state": (np.zeros((3, 2)), np.zeros((3, 2)))}, "a state is a SurpriseState, not tuple"),
     ],
 )
 def test_what_does_not_fit_is_said_in_one_line(rng, unchecked, change, words):
@@ -179,3 +184,84 @@ def test_what_does_not_fit_is_said_in_one_line(rng, unchecked, change, words):
     }
     with pytest.raises((ValueError, TypeError), match=words):
         ops.surprise_linear(**{**arrays, **change})
+
+
+def test_gates_known_inside_a_jitted_function_are_checked_there(rng):
+    q, k, v, *gates = cast(tokens(rng, 4), jnp.float32)
+    out = jax.jit(lambda k: ops.surprise_linear(q, k, v, *gates)[0])(k)
+    assert_close(out, ops.surprise_linear(q, k, v, *gates)[0], 1e-6)
+    with pytest.raises(ValueError, match="log_keep must be the log of a gate"):
+        jax.jit(lambda k: ops.surprise_linear(q, k, v, -gates[0], *gates[1:])[0])(k)
+
+
+def test_gates_of_padding_may_be_anything(rng):
+    q, k, v, *gates = cast(tokens(rng, 4), jnp.float32)
+    mask = jnp.array([True, False, True, True])
+    bad = [gate.at[1].set(jnp.nan) for gate in gates]
+    assert_close(ops.surprise_linear(q, k, v, *bad, mask=mask), ops.surprise_linear(q, k, v, *gates, mask=mask), 0)
+
+
+@pytest.mark.parametrize("options", [{}, {"read": "token"}, {"impl": "sequential"}])
+def test_a_loss_without_a_gradient_at_zero_is_finite_beside_padding(rng, options):
+    q, k, v, *gates = cast(tokens(rng, 4, dv=DK), jnp.float32)
+    weights, mask = jnp.eye(DK), jnp.array([True, False, True, True])
+
+    def write(weights, size, mask):
+        loss = lambda out, v: jnp.linalg.norm(out - v)  # noqa: E731
+        apply = lambda w, x: x @ w  # noqa: E731
+        out, state = ops.surprise_memory(apply, loss, weights, q, k, v, *gates, mask=mask, chunk_size=size, **options)
+        return out.sum() + state.memory.sum()
+
+    for size in (3, 4):
+        for real in (mask, jnp.ones(4, bool)):
+            value, slope = jax.value_and_grad(write)(weights, size, real)
+            assert np.isfinite(value) and np.isfinite(slope).all()
+
+
+def test_padding_reads_nothing_from_any_memory(rng):
+    q, k, v, *gates = cast(tokens(rng, 4, dv=DK), jnp.float32)
+    mask = jnp.array([True, False, True, True])
+    out, _ = ops.surprise_memory(
+        lambda w, x: x * w + 5, lambda out, v: ((out - v) ** 2).sum(), jnp.ones(DK), q, k, v, *gates, mask=mask
+    )
+    assert not out[1].any() and (jnp.abs(out[0]) > 0).all()
+
+
+def test_an_empty_call_writes_nothing_even_inside_a_chunk(rng):
+    arrays = cast(tokens(rng, 3), jnp.float32)
+    _, state = ops.surprise_linear(*arrays, gradient_at="chunk", chunk_size=4)
+    _, after = ops.surprise_linear(*(x[:0] for x in arrays), state, gradient_at="chunk", chunk_size=4)
+    assert_close(after, state, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"weights": (np.eye(3), np.ones(3))}, "weights must be matrices that fit each other"),
+        ({"weights": ()}, "weights must be matrices"),
+        ({"weights": (np.eye(4), np.eye(4))}, "weights go from 4 to 4"),
+        ({"impl": "fast"}, "impl must be one of closed_form"),
+        ({"k": np.zeros(4)}, "q and k must be .L, dk."),
+    ],
+)
+def test_what_does_not_fit_a_deep_memory_is_one_line(rng, unchecked, change, words):
+    names = ("q", "k", "v", "log_keep", "log_momentum", "lr")
+    arrays = cast(dict(zip(names, tokens(rng, 4), strict=True)), jnp.float32)
+    weights = (jnp.ones((DK, 4)), jnp.ones((4, DV)))
+    with pytest.raises(ValueError, match=words):
+        ops.surprise_mlp(**{"weights": weights, "activation": jax.nn.silu, **arrays, **change})
+
+
+def test_weights_of_a_deep_memory_may_be_a_list(rng, unchecked):
+    arrays = cast(tokens(rng, 4), jnp.float32)
+    weights = [jnp.ones((DK, 4)), jnp.ones((4, DV))]
+    runs = [ops.surprise_mlp(w, *arrays, activation=jax.nn.silu)[0] for w in (weights, tuple(weights))]
+    assert_close(*runs, 0)
+
+
+def test_the_recurrence_of_momentum_is_in_float32_and_checks_its_gates():
+    half, ones = jnp.full(3, -0.7, jnp.bfloat16), jnp.ones((3, 2), jnp.bfloat16)
+    states = ops.momentum_recurrence(half, half.astype(jnp.float32), ones, (ones[0], ones[0]))
+    assert all(leaf.dtype == jnp.float32 for leaf in states)
+    with pytest.raises(ValueError, match="log_momentum must be the log of a gate"):
+        ops.momentum_recurrence(half, -half, ones, (ones[0], ones[0]))

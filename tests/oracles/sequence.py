@@ -48,7 +48,7 @@ def window_attention(params, x, heads, window):
     return out.reshape(length, width) @ params["out"]["kernel"]
 
 
-def head_memory(params, q, k, v, x, retention=1000.0):
+def head_memory(params, q, k, v, x, retention=1000.0, chunk=None):
     """`[L, H, dh]` in and out; each head on its own."""
     gates = x @ params["gates"]["kernel"] + params["gates"]["bias"]
     keep, momentum, lr = np.split(gates, 3, axis=-1)
@@ -57,11 +57,11 @@ def head_memory(params, q, k, v, x, retention=1000.0):
         log_keep, log_momentum = log_sigmoid(keep[:, h] + np.log(retention)), log_sigmoid(momentum[:, h])
         zero = np.zeros((k.shape[-1], v.shape[-1]))
         tokens = unit(q[:, h]), unit(k[:, h]), v[:, h], log_keep, log_momentum, np.exp(log_sigmoid(lr[:, h]))
-        out[:, h] = surprise((zero,), (zero,), *tokens, mask=np.ones(len(x), bool), chunk=None)[0]
+        out[:, h] = surprise((zero,), (zero,), *tokens, mask=np.ones(len(x), bool), chunk=chunk)[0]
     return out
 
 
-def lmm(params, x, heads):
+def lmm(params, x, heads, chunk=None):
     length, width = x.shape
     inputs = x @ params["project"]["kernel"]
     mixed = np.zeros_like(inputs)
@@ -69,7 +69,7 @@ def lmm(params, x, heads):
         for back in range(min(t, 3) + 1):
             mixed[t] += params["taps"][3 - back] * inputs[t - back]
     q, k, v = silu(mixed).reshape(length, 3, heads, width // heads).swapaxes(0, 1)
-    read = normed(head_memory(params["remember"], q, k, v, x)) * params["norm"]["scale"]
+    read = normed(head_memory(params["remember"], q, k, v, x, chunk=chunk)) * params["norm"]["scale"]
     return (read.reshape(length, width) * silu(x @ params["open"]["kernel"])) @ params["out"]["kernel"]
 
 

@@ -15,6 +15,7 @@ from memjax import tasks
 from memjax.errors import MemjaxError
 from memjax.tasks.needle import ALPHABET, DEPTHS
 from memjax.tasks.sequence import NOTHING
+from memjax.tasks.text import without_gutenberg
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 RECALL = {
@@ -119,14 +120,12 @@ def test_a_needle_is_said_at_its_depth_and_asked_for_at_the_end(split, kind):
 
 
 def test_the_splits_of_a_haystack_share_no_text(tmp_path):
-    text = "".join(chr(ord("a") + i * 26 // 3000) for i in range(3000))
-    (tmp_path / "hay.txt").write_text(text)
+    marks = "#$%&()*+<=>@[]^_{|}~"  # none of them in what is hidden or asked; 16, 2 and 2 of the 20 for the splits
+    (tmp_path / "hay.txt").write_text("".join(marks[i * 20 // 3000] for i in range(3000)))
     task = needle(haystack="hay.txt", data_dir=str(tmp_path), longest=2, needle="number")
-    seen = {}
-    for split in ("train", "valid", "test"):
-        first = every(task, split)["tokens"][:, 0]
-        seen[split] = {ALPHABET[t] for t in first} - {" "}
-    assert max(seen["train"]) <= "u" <= min(seen["valid"]) <= max(seen["valid"]) <= "x" <= min(seen["test"])
+    for split, own in (("train", marks[:16]), ("valid", marks[16:18]), ("test", marks[18:])):
+        seen = {ALPHABET[t] for t in every(task, split)["tokens"].ravel()} & set(marks)
+        assert seen and seen <= set(own)
 
 
 @given(index=st.integers(0, 49), others=st.lists(st.integers(0, 49), max_size=4))
@@ -164,6 +163,20 @@ def test_a_word_that_train_lacks_is_unk_and_said(tmp_path):
     assert task.vocabulary.index("<unk>") in every(task, "test")["tokens"]
 
 
+def test_a_word_that_train_lacks_is_not_asked_for_where_there_is_no_unk(tmp_path):
+    task = language(tmp_path, "text.txt", TEXT + "end of a new_word of a\n")
+    batch, text = every(task, "test"), TEXT + "end of a new_word of a\n"
+    words = text[len(text) * 95 // 100 :].replace("\n", " <eos> ").split()
+    asked = [task.vocabulary[t] for t in batch["target"].ravel() if t >= 0]
+    assert "new_word" in words and asked == [word for word in words[1:] if word in task.vocabulary]
+    assert (batch["tokens"] >= 0).all() and any("they are not asked for" in note for note in task.notes)
+
+
+def test_a_header_without_an_end_of_line_is_no_text():
+    assert without_gutenberg("*** START OF THIS BOOK ***") == ""
+    assert without_gutenberg("*** END OF *** a\n*** START OF\nb\n*** END OF") == "b"
+
+
 def test_characters_are_those_of_the_text_without_gutenbergs_own(tmp_path):
     text = f"header\n*** START OF THIS BOOK ***\n{TEXT}\n*** END OF THIS BOOK ***\ntrailer XYZ"
     task = language(tmp_path, "text.txt", text, unit="character")
@@ -196,7 +209,9 @@ def test_needles_lie_in_real_texts(file):
     [
         (lambda tmp: recall(pairs=3), "power of two"),
         (lambda tmp: recall(longest=3), "power of two"),
-        (lambda tmp: recall(key_tokens=3), "3"),
+        (lambda tmp: recall(key_tokens=3), "as many keys, there are 3"),
+        (lambda tmp: recall(length=2**20, longest=8), "must be at most 4194304"),
+        (lambda tmp: needle(haystack=""), "haystack is empty"),
         (lambda tmp: recall(length=11), "at least 3 times"),
         (lambda tmp: recall(noise_tokens=0), "at least 1"),
         (lambda tmp: recall(seed=-1), "seed"),
@@ -204,7 +219,7 @@ def test_needles_lie_in_real_texts(file):
         (lambda tmp: needle(length=20), "no room"),
         (lambda tmp: needle(longest=5), "power of two"),
         (lambda tmp: needle(haystack="none.txt", data_dir=str(tmp)), "there is no .*none.txt"),
-        (lambda tmp: language(tmp, "ptb.zip", "a b\n"), "8|9"),
+        (lambda tmp: language(tmp, "ptb.zip", "a b\n"), "has 3 tokens, 9 are needed"),
         (lambda tmp: language(tmp, "text.txt", length=0), "at least 1"),
         (lambda tmp: tasks.create(tasks.LanguageSpec("ptb.zip", "word", 4, 4, str(tmp))), "there is no"),
     ],
