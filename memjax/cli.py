@@ -233,7 +233,7 @@ def _check_overrides(settings: ConfigDict, arguments: list[str]) -> None:
         if name in groups:
             keys = [key.removeprefix(f"{name}.") for key in known if key.startswith(f"{name}.")]
             raise MemjaxError(f"{name} is a group of settings; write --{name}.KEY=VALUE with one of {', '.join(keys)}")
-        if group == "config.memory" in groups and name not in known:
+        if group == "config.memory" and group in groups and name not in known:
             memories.check_size(settings.memory.get("name"), size)
         if name.startswith("config.") and name not in known:
             raise unknown("setting", name, known)

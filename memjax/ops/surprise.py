@@ -60,7 +60,6 @@ def surprise_linear(
     check_state(state, start, anchored and k.shape[0] > 0)
     if not k.shape[0]:
         return v, state
-    mask = jnp.ones(k.shape[0], bool) if mask is None else mask
     tokens = tuple(x.astype(dtype) for x in (q, k, v, log_keep, log_momentum, lr))
 
     def step(state, tokens, mask):

@@ -130,7 +130,6 @@ def _chunked(step, weights, q, k, v, gates, state, mask, chunk_size):
     check_state(state, weights, anchored=length > 0)
     if not length:
         return v, state
-    mask = jnp.ones(length, bool) if mask is None else mask
     tokens = tuple(x.astype(dtype) for x in (q, k, v, *gates))
     first = jax.tree.map(lambda x: x.astype(dtype), (state.memory, state.momentum))
     (memory, momentum), out = over_chunks(step, first, tokens, mask, chunk_size)

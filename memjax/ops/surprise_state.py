@@ -86,7 +86,7 @@ def over_chunks(
     step: Callable[[PyTree, PyTree, Bool[Array, "C"]], tuple[PyTree, Float[Array, "C dv"]]],
     state: PyTree,
     tokens: PyTree,
-    mask: Bool[Array, "L"],
+    mask: Bool[Array, "L"] | None,
     chunk_size: int,
 ) -> tuple[PyTree, Float[Array, "L dv"]]:
     """Scans `step(state, tokens of a chunk, mask)` over chunks; the last one is filled up, and padding reads 0.
@@ -94,18 +94,24 @@ def over_chunks(
     For the gradient only the states between the chunks are kept, and what a step names `DEAR`: all else is
     O(chunk_size) per token, and cheap to compute again.
     """
-    length = mask.shape[0]
+    length = jax.tree.leaves(tokens)[0].shape[0]
     size = min(chunk_size, length)
+    whole = mask is None and length % size == 0
+    mask = jnp.ones(length, bool) if mask is None else mask
+    first = mask & (jnp.cumsum(mask) == 1)
     padded = jnp.pad(mask, (0, -length % size))
-    first = mask.argmax()
+
+    def wide(of_tokens: Array, x: Array) -> Array:
+        return of_tokens.reshape(-1, *[1] * (x.ndim - 1))
 
     def cut(x: Array) -> Array:
-        # What is masked may hold anything, even NaN, and 0 * NaN is NaN. In its place a real token, if there is one:
-        # at 0 the gradient of a loss may be NaN as well.
-        real = jnp.where(mask.any(), jax.lax.stop_gradient(x[first]), 0)
+        if whole:
+            return x.reshape(-1, size, *x.shape[1:])
+        # What is masked may hold anything, even NaN, and 0 * NaN is NaN. In its place the first real token, if there is
+        # one: at 0 the gradient of a loss may be NaN as well.
+        real = jax.lax.stop_gradient(jnp.where(wide(first, x), x, 0).sum(0))
         x = jnp.pad(x, ((0, -length % size), *[(0, 0)] * (x.ndim - 1)))
-        x = jnp.where(padded.reshape(-1, *[1] * (x.ndim - 1)), x, real)
-        return x.reshape(-1, size, *x.shape[1:])
+        return jnp.where(wide(padded, x), x, real).reshape(-1, size, *x.shape[1:])
 
     chunks = jax.tree.map(cut, tokens), padded.reshape(-1, size)
     state = carry_like(state, jax.tree.leaves(tokens)[0])
