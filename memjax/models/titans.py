@@ -178,7 +178,7 @@ class MAC(nn.Module):
         )
         visible = jnp.tril(jnp.ones((window, window), bool)) & (old | new)
         flat_keys, flat_values = (kept.reshape(2 * window, *kept.shape[2:]) for kept in (keys, values))
-        y = attend(q, flat_keys, flat_values, jnp.concatenate([visible, visible], axis=1), self.in_front)
+        y = attend(q, q, flat_keys, flat_values, jnp.concatenate([visible, visible], axis=1), self.in_front)
         y = self.out(y.reshape(x.shape).astype(self.dtype))
         stored = self.split(nn.silu(self.stored(y)), 2)
         read, memory = self.remember(self.asked(y), *stored, y, state.memory, new)

@@ -58,8 +58,8 @@ class WindowAttention(nn.Module):
         keys, values = jnp.concatenate([state.keys, k]), jnp.concatenate([state.values, v])
         # Positions within this call: those of a whole stream would outgrow float32.
         places = jnp.arange(self.window + length)
-        q, turned = rotate(q, places[self.window :]), rotate(keys, places)
-        out = banded(q, turned, values, self.in_front, state.seen).reshape(length, self.width)
+        turned = rotate(q, places[self.window :])
+        out = banded(q, turned, rotate(keys, places), values, self.in_front, state.seen).reshape(length, self.width)
         seen = jnp.minimum(state.seen + length, self.window)
         state = WindowState(keys[-self.window :], values[-self.window :], seen)
         return self.out(out.astype(self.dtype)), state
@@ -76,6 +76,7 @@ def rotate(x: Float[Array, "L H dh"], positions: Int[Array, "L"]) -> Float[Array
 
 def banded(
     q: Float[Array, "L H dh"],
+    turned: Float[Array, "L H dh"],
     keys: Float[Array, "all H dh"],
     values: Float[Array, "all H dh"],
     in_front: Float[Array, "2 P H dh"],
@@ -85,31 +86,31 @@ def banded(
     length, window = q.shape[0], keys.shape[0] - q.shape[0]
     block = min(window, length)
     padding = -length % block
-    q, keys, values = (jnp.pad(x, ((0, padding), (0, 0), (0, 0))) for x in (q, keys, values))
+    q, turned, keys, values = (jnp.pad(x, ((0, padding), (0, 0), (0, 0))) for x in (q, turned, keys, values))
     starts = jnp.arange(0, length + padding, block)
 
-    def one_block(q, start):
+    def one_block(q, turned, start):
         near_k, near_v = (jax.lax.dynamic_slice_in_dim(x, start, window + block) for x in (keys, values))
         # Query i of the block stands at place window + i of these; nothing lies before the stream.
         back = window + jnp.arange(block)[:, None] - jnp.arange(window + block)[None]
         real = start + jnp.arange(window + block) >= window - seen
         visible = (back >= 0) & (back < window) & real
-        return attend(q, near_k, near_v, visible, in_front)
+        return attend(q, turned, near_k, near_v, visible, in_front)
 
-    out = jax.vmap(one_block)(q.reshape(-1, block, *q.shape[1:]), starts)
+    queries = (x.reshape(-1, block, *x.shape[1:]) for x in (q, turned))
+    out = jax.vmap(one_block)(*queries, starts)
     return out.reshape(-1, *q.shape[1:])[:length]
 
 
 def attend(
     q: Float[Array, "L H dh"],
+    turned: Float[Array, "L H dh"],
     k: Float[Array, "M H dh"],
     v: Float[Array, "M H dh"],
     visible: Bool[Array, "L M"],
     in_front: Float[Array, "2 P H dh"],
 ) -> Float[Array, "L H dh"]:
-    """Softmax attention over what is visible, and over the persistent tokens, which always are."""
-    k, v = jnp.concatenate([in_front[0], k]), jnp.concatenate([in_front[1], v])
-    visible = jnp.pad(visible, ((0, 0), (in_front.shape[1], 0)), constant_values=True)
-    scores = jnp.einsum("lhd,mhd->hlm", q, k) * q.shape[-1] ** -0.5
-    weights = jax.nn.softmax(jnp.where(visible, scores, FAR), axis=-1)
-    return jnp.einsum("hlm,mhd->lhd", weights, v)
+    """Softmax attention of `turned` over what is visible, and of q over the persistent tokens, which always are."""
+    near = jnp.where(visible, jnp.einsum("lhd,mhd->hlm", turned, k), FAR)
+    scores = jnp.concatenate([jnp.einsum("lhd,phd->hlp", q, in_front[0]), near], axis=-1) * q.shape[-1] ** -0.5
+    return jnp.einsum("hlm,mhd->lhd", jax.nn.softmax(scores, axis=-1), jnp.concatenate([in_front[1], v]))

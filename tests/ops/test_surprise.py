@@ -190,8 +190,9 @@ def test_gates_known_inside_a_jitted_function_are_checked_there(rng):
     q, k, v, *gates = cast(tokens(rng, 4), jnp.float32)
     out = jax.jit(lambda k: ops.surprise_linear(q, k, v, *gates)[0])(k)
     assert_close(out, ops.surprise_linear(q, k, v, *gates)[0], 1e-6)
+    bad = -gates[0]
     with pytest.raises(ValueError, match="log_keep must be the log of a gate"):
-        jax.jit(lambda k: ops.surprise_linear(q, k, v, -gates[0], *gates[1:])[0])(k)
+        jax.jit(lambda k: ops.surprise_linear(q, k, v, bad, *gates[1:])[0])(k)
 
 
 def test_gates_of_padding_may_be_anything(rng):

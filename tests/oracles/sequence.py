@@ -42,9 +42,10 @@ def window_attention(params, x, heads, window):
     for t in range(length):
         for h in range(heads):
             near = range(max(0, t - window + 1), t + 1)
-            keys = [*front_k[:, h], *(turned(k[s, h], s) for s in near)]
+            scores = [key @ q[t, h] for key in front_k[:, h]]
+            scores += [turned(k[s, h], s) @ turned(q[t, h], t) for s in near]
             values = np.array([*front_v[:, h], *(v[s, h] for s in near)])
-            out[t, h] = softmax(np.array(keys) @ turned(q[t, h], t) / np.sqrt(size)) @ values
+            out[t, h] = softmax(np.array(scores) / np.sqrt(size)) @ values
     return out.reshape(length, width) @ params["out"]["kernel"]
 
 
