@@ -290,15 +290,7 @@ def judge(sizes: Sizes, rows: list[dict], ratios: list[dict]) -> list[dict]:
         if row["job"] == "gradient" and row["ratio"] in wanted:
             limit = wanted[row["ratio"]]
             target(f"{row['ratio']} at least {limit}, L={row['L']}", row["median"], row["median"] >= limit)
-    cost = {(r["contender"], r["job"], r["L"]): 1 / r["tokens_per_s"] for r in rows}
     space = {(r["contender"], r["L"]): r.get("temp_bytes", 0) / r["L"] for r in rows if r["job"] == "gradient"}
-    for name in ("token", "chunk", "mlp"):
-        for job in JOBS:
-            short, long = (cost.get((name, job, length)) for length in (4096, 65536))
-            if short and long:
-                target(
-                    f"{name}, {job}: cost of a token at 65,536 over 4,096 below 1.1", long / short, long / short < 1.1
-                )
     for length in sizes.lengths:
         if ("sequential", length) in space:
             share = space["token", length] / space["sequential", length]

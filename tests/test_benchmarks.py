@@ -117,3 +117,18 @@ def test_bench_surprise_runs_and_writes_what_it_found(tmp_path):
     assert len(peaks) == len(names) * os.access("/proc/self/clear_refs", os.W_OK) and all(peak >= 0 for peak in peaks)
     assert found["differences"] and all(difference < 1e-4 for difference in found["differences"].values())
     assert any("titans-pytorch left out" in note for note in found["notes"]) == (not theirs)
+
+
+@pytest.mark.slow
+def test_bench_length_runs_and_writes_what_it_found(tmp_path):
+    out = tmp_path / "bench_length.json"
+    command = [sys.executable, "benchmarks/bench_length.py", "--quick", "--repeats", "2", "--out", str(out)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+    environment["XLA_FLAGS"] = "--xla_backend_optimization_level=0"  # compiling is most of the work
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(out.read_text())["rows"]
+    assert [(row["layer"], row["job"]) for row in rows] == [
+        (layer, job) for layer in ("token", "chunk", "mlp") for job in ("forward", "gradient")
+    ]
+    assert all(row["long/short"].keys() >= SPREAD and row["us_per_token"]["long"] > 0 for row in rows)
