@@ -84,6 +84,17 @@ def surprise(found: dict) -> list[str]:
     return [*lines, *(f"| {name} | {' | '.join(cell(name, length) for length in lengths)} |" for name in names)]
 
 
+def length(found: dict) -> list[str]:
+    """What a token costs in a long sequence, against a short one."""
+    short, long = found["lengths"]
+    lines = [f"| | us per token, L = {short:,} | L = {long:,} | ratio | quartiles |", "|---|---|---|---|---|"]
+    for row in found["rows"]:
+        ratio, pace = row["long/short"], row["us_per_token"]
+        cells = f"{pace['short']:.1f} | {pace['long']:.1f} | {ratio['median']:.2f}"
+        lines.append(f"| {row['layer']}, {row['job']} | {cells} | {ratio['q1']:.2f} to {ratio['q3']:.2f} |")
+    return lines
+
+
 def main() -> None:
     """Replaces what lies between the markers of each table whose results exist."""
     readme = ROOT / "README.md"
@@ -96,6 +107,7 @@ def main() -> None:
         ("needle", "needle", by_length),
         ("language", "language", language),
         ("surprise", "bench_surprise", surprise),
+        ("length", "bench_length", length),
     ):
         path = ROOT / "results" / f"{name}.json"
         if not path.exists():
