@@ -6,16 +6,28 @@ import typing
 from memjax.errors import MemjaxError, require, unknown
 from memjax.memories.continual import ContinualMemory
 from memjax.memories.contract import Memory, Slots, memorize
+from memjax.memories.dmsdnc import DMSDNC
+from memjax.memories.dnc import DNC
+from memjax.memories.ntm import NTM
+from memjax.memories.nutm import NUTM
 from memjax.memories.rehearsal import RehearsalMemory
 from memjax.memories.surprise import SurpriseMemory
 
 registry: dict[str, type[Memory]] = {
     "continual": ContinualMemory,
+    "dmsdnc": DMSDNC,
+    "dnc": DNC,
+    "ntm": NTM,
+    "nutm": NUTM,
     "rehearsal": RehearsalMemory,
     "surprise": SurpriseMemory,
 }
 
 __all__ = [
+    "DMSDNC",
+    "DNC",
+    "NTM",
+    "NUTM",
     "ContinualMemory",
     "Memory",
     "RehearsalMemory",

@@ -21,8 +21,29 @@ from memjax.ops.attention import (
     project_items,
     slot_attention,
 )
+from memjax.ops.controller import (
+    ExternalParams,
+    InterfaceParams,
+    LSTMParams,
+    ProgramParams,
+    interface,
+    key_similarity,
+    lstm_inputs,
+    lstm_step,
+)
+from memjax.ops.dnc import (
+    BlocksState,
+    DNCState,
+    dmsdnc_interface_size,
+    dmsdnc_start,
+    dmsdnc_step,
+    dnc_interface_size,
+    dnc_start,
+    dnc_step,
+)
 from memjax.ops.gru import GRUParams, MultiHeadGRUParams, gru_scan, gru_step, project_aligned, update_slots
 from memjax.ops.losses import familiarity_loss, recollection_loss
+from memjax.ops.ntm import NTMState, ntm_interface_size, ntm_start, ntm_step
 from memjax.ops.recurrence import linear_recurrence
 from memjax.ops.slots import SegmentFeatures, SlotWriteParams, segment_features, write_segment, write_stream
 from memjax.ops.surprise import surprise_linear
@@ -32,9 +53,16 @@ from memjax.ops.surprise_state import SurpriseState
 
 __all__ = [
     "AdditiveParams",
+    "BlocksState",
+    "DNCState",
+    "ExternalParams",
     "GRUParams",
     "HopParams",
+    "InterfaceParams",
+    "LSTMParams",
     "MultiHeadGRUParams",
+    "NTMState",
+    "ProgramParams",
     "ReadParams",
     "SegmentFeatures",
     "SlotWriteParams",
@@ -42,14 +70,27 @@ __all__ = [
     "additive_scores",
     "allocation_weights",
     "content_weights",
+    "dmsdnc_interface_size",
+    "dmsdnc_start",
+    "dmsdnc_step",
+    "dnc_interface_size",
+    "dnc_start",
+    "dnc_step",
     "erase_and_add",
     "familiarity_loss",
     "gru_scan",
     "gru_step",
+    "interface",
+    "key_similarity",
     "linear_recurrence",
     "link_update",
+    "lstm_inputs",
+    "lstm_step",
     "momentum_recurrence",
     "multi_hop_read",
+    "ntm_interface_size",
+    "ntm_start",
+    "ntm_step",
     "project_aligned",
     "project_items",
     "recollection_loss",
