@@ -47,7 +47,7 @@ class ControlledMemory(TokenwiseMemory):
         """The weights of the interface; programs are another kind."""
         return interface_params(self, "interface", self.hidden, self.interface_size())
 
-    def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Float[Array, "T N h4"]:
+    def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Any:
         width = items.shape[-1]
         require(width == self.width, f"items are {width} wide, this memory {self.width}; project the items first")
         items = jnp.where(mask[..., None], items, 0).astype(self.dtype)

@@ -1,5 +1,6 @@
 """The Differentiable Neural Computer: one step of controller and memory, and of memory distributed over blocks."""
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -108,7 +109,7 @@ def dmsdnc_step(
     flat = interface(params.interface, hidden, dtype=dtype)
     size = (flat.shape[0] - heads * blocks) // blocks
     said, gates = split_interface(flat, (blocks, size), (heads, blocks))
-    memory, usage, write, read = jax.vmap(lambda *block: _block(*block, heads))(
+    memory, usage, write, read = jax.vmap(partial(_block, heads=heads))(
         said, state.memory, state.usage, state.write_weights, state.read_weights
     )
     found = jnp.einsum("brn,bnw->rbw", read, memory, precision="highest")
@@ -116,7 +117,14 @@ def dmsdnc_step(
     return BlocksState(hidden, cell, reads, memory, usage, write, read)
 
 
-def _block(said, memory, usage, write_weights, read_weights, heads):
+def _block(
+    said: Float[Array, "e"],
+    memory: Float[Array, "N W"],
+    usage: Float[Array, "N"],
+    write_weights: Float[Array, "N"],
+    read_weights: Float[Array, "R N"],
+    heads: int,
+) -> tuple[Float[Array, "N W"], Float[Array, "N"], Float[Array, "N"], Float[Array, "R N"]]:
     """Writes into a memory, and looks its new rows up by content: `(memory, usage, write weights, read weights)`."""
     width = memory.shape[1]
     shapes = ((heads, width), (heads,), (width,), (), (width,), (width,), (heads,), (), ())

@@ -36,7 +36,7 @@ def ntm_start(rows: int, width: int, heads: int, hidden: int) -> NTMState:
         hidden=jnp.zeros(hidden),
         cell=jnp.zeros(hidden),
         reads=jnp.zeros((heads, width)),
-        memory=jnp.full((rows, width), EMPTY),
+        memory=EMPTY + jnp.zeros((rows, width)),
         read_weights=jnp.tile(first, (heads, 1)),
         write_weights=first,
     )
