@@ -97,9 +97,9 @@ def banded(
         visible = (back >= 0) & (back < window) & real
         return attend(q, turned, near_k, near_v, visible, in_front)
 
-    queries = (x.reshape(-1, block, *x.shape[1:]) for x in (q, turned))
-    out = jax.vmap(one_block)(*queries, starts)
-    return out.reshape(-1, *q.shape[1:])[:length]
+    q, turned = (x.reshape(-1, block, *x.shape[1:]) for x in (q, turned))
+    out = jax.vmap(one_block)(q, turned, starts)
+    return out.reshape(-1, *out.shape[2:])[:length]
 
 
 def attend(
