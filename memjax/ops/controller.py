@@ -1,5 +1,7 @@
 """What memories with a controller share: an LSTM that sees what was read, and the interface that it speaks through."""
 
+import itertools
+import math
 from typing import NamedTuple
 
 import jax
@@ -115,13 +117,10 @@ def key_similarity(params: ProgramParams) -> Float[Array, ""]:
 
 def split_interface(flat: Float[Array, "E"], *shapes: tuple[int, ...]) -> list[Array]:
     """The numbers of an interface in pieces of these shapes, one after another; all of them must be used."""
-    pieces, start = [], 0
-    for shape in shapes:
-        size = 1
-        for axis in shape:
-            size *= axis
-        pieces.append(flat[start : start + size].reshape(shape))
-        start += size
-    if start != flat.shape[0]:
-        raise ValueError(f"this memory's interface has {start} numbers, not {flat.shape[0]}")
-    return pieces
+    sizes = [math.prod(shape) for shape in shapes]
+    if sum(sizes) != flat.shape[0]:
+        raise ValueError(f"this memory's interface has {sum(sizes)} numbers, not {flat.shape[0]}")
+    starts = itertools.accumulate(sizes, initial=0)
+    return [
+        flat[start : start + size].reshape(shape) for start, size, shape in zip(starts, sizes, shapes, strict=False)
+    ]

@@ -37,7 +37,7 @@ def dnc_start(rows: int, width: int, heads: int, hidden: int) -> DNCState:
 
 def dnc_interface_size(width: int, heads: int) -> int:
     """How many numbers `dnc_step` takes from its controller: E = W R + 3 W + 5 R + 3."""
-    return width * heads + 3 * width + 5 * heads + 3
+    return _block_size(width, heads) + 3 * heads
 
 
 def dnc_step(params: ExternalParams, state: DNCState, inputs: Float[Array, "h4"], *, dtype: Any = None) -> DNCState:
@@ -51,10 +51,10 @@ def dnc_step(params: ExternalParams, state: DNCState, inputs: Float[Array, "h4"]
 
     Raises `ValueError` for params of another interface.
     """
-    heads = state.reads.shape[0]
+    heads, width = state.reads.shape
     hidden, cell = lstm_step(params.controller, state.hidden, state.cell, inputs, state.reads.ravel(), dtype=dtype)
     flat = interface(params.interface, hidden, dtype=dtype)
-    said, modes = split_interface(flat, (flat.shape[0] - 3 * heads,), (heads, 3))
+    said, modes = split_interface(flat, (_block_size(width, heads),), (heads, 3))
     memory, usage, write, content = _block(
         said, state.memory, state.usage, state.write_weights, state.read_weights, heads
     )
@@ -91,7 +91,7 @@ def dmsdnc_start(blocks: int, rows: int, width: int, heads: int, hidden: int) ->
 
 def dmsdnc_interface_size(blocks: int, width: int, heads: int) -> int:
     """How many numbers `dmsdnc_step` takes from its controller: E."""
-    return blocks * (dnc_interface_size(width, heads) - 3 * heads) + heads * blocks
+    return blocks * _block_size(width, heads) + heads * blocks
 
 
 def dmsdnc_step(
@@ -104,17 +104,21 @@ def dmsdnc_step(
 
     Raises `ValueError` for params of another interface.
     """
-    heads, blocks = state.reads.shape[0], state.memory.shape[0]
+    (heads, width), blocks = state.reads.shape, state.memory.shape[0]
     hidden, cell = lstm_step(params.controller, state.hidden, state.cell, inputs, state.reads.ravel(), dtype=dtype)
     flat = interface(params.interface, hidden, dtype=dtype)
-    size = (flat.shape[0] - heads * blocks) // blocks
-    said, gates = split_interface(flat, (blocks, size), (heads, blocks))
+    said, gates = split_interface(flat, (blocks, _block_size(width, heads)), (heads, blocks))
     memory, usage, write, read = jax.vmap(partial(_block, heads=heads))(
         said, state.memory, state.usage, state.write_weights, state.read_weights
     )
     found = jnp.einsum("brn,bnw->rbw", read, memory, precision="highest")
     reads = jnp.einsum("rb,rbw->rw", jax.nn.softmax(gates), found, precision="highest")
     return BlocksState(hidden, cell, reads, memory, usage, write, read)
+
+
+def _block_size(width: int, heads: int) -> int:
+    """How many numbers `_block` takes."""
+    return width * heads + 3 * width + 2 * heads + 3
 
 
 def _block(
