@@ -10,6 +10,7 @@ from memjax import memories
 from memjax.config import Config, SequenceModelConfig
 from memjax.errors import MemjaxError, require
 from memjax.models.asked import AskedMemory
+from memjax.models.cells import DNCCell, NTMCell
 from memjax.models.direct import DirectlyReason, HistorySampler, MultiHopReason
 from memjax.models.language import LanguageModel, generate
 from memjax.models.surprise_layer import LMM
@@ -26,10 +27,12 @@ __all__ = [
     "MAG",
     "MAL",
     "AskedMemory",
+    "DNCCell",
     "DirectlyReason",
     "HistorySampler",
     "LanguageModel",
     "MultiHopReason",
+    "NTMCell",
     "System",
     "WindowAttention",
     "build",
