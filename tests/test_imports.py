@@ -27,9 +27,10 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"absl", "chex", "flax", "grain", "jax", "numpy", "optax", "orbax", "rich", "tensorboardX"},
     ),
     "reporting": ({"errors", "files"}, {"matplotlib", "numpy", "rich"}),
+    "arguments": ({"config", "errors", "memories"}, {"absl", "ml_collections"}),
     "cli": (
-        {"config", "errors", "memories", "models", "reporting", "tasks", "training"},
-        {"absl", "ml_collections", "rich"},
+        {"arguments", "config", "errors", "memories", "models", "reporting", "tasks", "training"},
+        {"absl", "rich"},
     ),
     "the package itself": ({"errors", "functional", "memories", "ops"}, set()),
 }
