@@ -6,7 +6,6 @@ from pathlib import Path
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-import memjax
 from memjax import memories
 from memjax.config import AnyConfig, from_mapping
 from memjax.errors import MemjaxError, require, unknown
@@ -52,7 +51,7 @@ def parse_flags(values: flags.FlagValues, arguments: list[str]) -> list[str]:
 def _load_config(source: str) -> ConfigDict:
     """Runs the config file as given, or the one of that name that memjax came with."""
     file, _, arg = source.partition(":")
-    package = Path(memjax.__file__).parent
+    package = Path(__file__).parent
     candidates = (Path(file), package.parent / file, package / file)
     located = next((path for path in candidates if path.is_file()), None)
     hint = "give --config=FILE.py:VARIANT, such as configs/evidence.py:demo"

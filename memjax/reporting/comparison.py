@@ -73,5 +73,5 @@ def _spread(values: Sequence[float]) -> str:
     return f"{100 * mean(values):.1f}" + (f" ± {100 * stdev(values):.1f}" if len(values) > 1 else "")
 
 
-def _count(value: float | None, unit: float = 1) -> str:
+def _count(value: int | float | None, unit: int | float = 1) -> str:
     return MISSING if value is None else f"{value / unit:,.{0 if unit == 1 else 1}f}"
