@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from memjax import memories
+
 ROOT = Path(__file__).parents[1]
 SPREAD = {"median", "q1", "q3", "min", "max"}
 
@@ -117,3 +119,22 @@ def test_bench_surprise_runs_and_writes_what_it_found(tmp_path):
     assert len(peaks) == len(names) * os.access("/proc/self/clear_refs", os.W_OK) and all(peak >= 0 for peak in peaks)
     assert found["differences"] and all(difference < 1e-4 for difference in found["differences"].values())
     assert any("titans-pytorch left out" in note for note in found["notes"]) == (not theirs)
+
+
+@pytest.mark.slow
+def test_bench_memories_runs_and_writes_what_it_found(tmp_path):
+    out = tmp_path / "bench_memories.json"
+    command = [sys.executable, "benchmarks/bench_memories.py", "--quick", "--repeats", "2", "--out", str(out)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+    environment["XLA_FLAGS"] = "--xla_backend_optimization_level=0"  # compiling is most of the work
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(out.read_text())
+
+    theirs = importlib.util.find_spec("dnc") is not None
+    for job in ("forward", "gradient"):
+        rows = [row for row in found["rows"] if row["job"] == job]
+        assert [row["memory"] for row in rows] == list(memories.registry)
+        assert all(row.keys() >= SPREAD and row["us_per_token"] > 0 and row["state_bytes"] > 0 for row in rows)
+    assert [row["contender"] for row in found["dnc"]] == ["memjax", "PyPI dnc"][: 1 + theirs]
+    assert (found["ratio"] is not None) == bool(found["differences"]) == theirs
