@@ -20,7 +20,9 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "memories": ({"errors", "ops", "typing"}, {"flax", "jax", "numpy"}),
     "functional": ({"memories", "typing"}, {"jax"}),
     "tasks": ({"errors"}, {"numpy"}),
-    "config": ({"errors", "settings", "tasks"}, set()),
+    "schema": ({"tasks"}, set()),
+    "limits": ({"errors", "schema"}, set()),
+    "config": ({"errors", "limits", "schema", "settings", "tasks"}, set()),
     "models": ({"config", "errors", "functional", "memories", "ops", "tasks", "typing"}, {"flax", "jax", "numpy"}),
     "training": (
         {"config", "errors", "files", "functional", "memories", "models", "ops", "tasks", "typing"},

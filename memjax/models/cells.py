@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import require
-from memjax.memories.weights import interface_params, lstm_params
+from memjax.memories.weights import interface_params, lstm_params, program_params
 from memjax.typing import Any, Array, Float, Key, State
 
 
@@ -38,6 +38,10 @@ class ExternalCell(nn.RNNCellBase):
     def step(self, params: ops.ExternalParams, carry: State, inputs: Float[Array, "h4"]) -> State:
         """One item, one example."""
 
+    def interface_params(self) -> ops.InterfaceParams | ops.ProgramParams:
+        """The weights of the interface; programs are another kind."""
+        return interface_params(self, "interface", self.hidden, self.interface_size())
+
     @nn.nowrap
     def initialize_carry(self, rng: Key, input_shape: tuple[int, ...]) -> State:
         """The carry before the first input, of this shape; it is constant, so that rng is of no account."""
@@ -55,7 +59,7 @@ class ExternalCell(nn.RNNCellBase):
     def __call__(self, carry: State, inputs: Float[Array, "*B dx"]) -> tuple[State, Float[Array, "*B features"]]:
         again = self.hidden + self.read_heads * self.memory_width
         controller = lstm_params(self, "controller", inputs.shape[-1], again, self.hidden)
-        interface = interface_params(self, "interface", self.hidden, self.interface_size())
+        interface = self.interface_params()
         step = functools.partial(self.step, ops.ExternalParams(controller, interface))
         for _ in inputs.shape[:-1]:
             step = jax.vmap(step)
@@ -108,3 +112,18 @@ class DNCCell(ExternalCell):
 
     def step(self, params: ops.ExternalParams, carry: ops.DNCState, inputs: Float[Array, "h4"]) -> ops.DNCState:
         return ops.dnc_step(params, carry, inputs, dtype=self.dtype)
+
+
+class NUTMCell(DNCCell):
+    """A DNC whose controller puts its interface together from `programs` of them: Neural Stored-program Memory.
+
+    Source: Le et al. 2020 (1906.08862). Its penalty on keys that are alike is `ops.key_similarity`, for the caller's
+    loss.
+    """
+
+    programs: int = 4
+    program_width: int = 16
+
+    def interface_params(self) -> ops.ProgramParams:
+        sizes = self.hidden, self.interface_size()
+        return program_params(self, "interface", self.programs, self.program_width, *sizes)
