@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 
 from memjax.functional import functional
 from memjax.models import AskedMemory, System
-from memjax.tasks import AnyTask, Split
+from memjax.tasks import AnyTask, Split, Task
 from memjax.training.data import evaluation_batches
 from memjax.training.objective import answer_example
 from memjax.training.sharding import place_batch, replicated, split
