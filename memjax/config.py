@@ -59,7 +59,7 @@ def from_mapping(mapping: Any) -> AnyConfig:
         raise unknown("config.task.name", str(name), tasks.specs)
     spec = tasks.specs[name]
     kind, systems = next((kind, systems) for specs, kind, systems in _KINDS if issubclass(spec, specs))
-    if mapping.get("system") not in systems:
+    if mapping.get("system") in {system for _, other, known in _KINDS for system in known if other is not kind}:
         fitting = " or ".join([", ".join(systems[:-1]), systems[-1]]) if len(systems) > 1 else systems[0]
         raise MemjaxError(f"config.system for the task {name} must be {fitting}, not {mapping.get('system')!r}")
     mapping["task"] = typed(spec, task, "config.task")

@@ -3,6 +3,7 @@
 import json
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles.checking import assert_close, quick
@@ -45,7 +46,8 @@ def test_it_is_trained_tested_and_reported_by_one_command(arg, tmp_path, capsys)
 
 def test_loss_and_right_bits_are_those_of_what_is_asked():
     made, key = prepared(), jax.random.key(0)
-    example = {name: value[0] for name, value in made.task.examples("test", np.arange(1)).items() if name != "length"}
+    drawn = made.task.examples("test", np.arange(1))
+    example = {name: jnp.asarray(value[0]) for name, value in drawn.items() if name != "length"}
     phase = made.phases[0]
     params, asked = phase.init(key, example), example["asked"]
     measure = jax.jit(phase.measure, compiler_options=quick())
@@ -55,10 +57,10 @@ def test_loss_and_right_bits_are_those_of_what_is_asked():
     found = [measured.loss / measured.answers, measured.right / measured.answers]
     assert_close([metrics["answer_loss"], metrics["accuracy"]], found, 1e-5)
     # What lies after the last step that is asked is of no account.
-    longer = {name: np.pad(x, [(0, 4)] + [(0, 0)] * (x.ndim - 1)) for name, x in example.items()}
+    longer = {name: jnp.pad(x, [(0, 4)] + [(0, 0)] * (x.ndim - 1)) for name, x in example.items()}
     assert_close(measure(params, longer), measured, 1e-5)
     # All bits turned round, all that was right is wrong.
-    turned = example | {"bits": np.where(asked[:, None], 1 - example["bits"], 0)}
+    turned = example | {"bits": jnp.where(asked[:, None], 1 - example["bits"], 0)}
     assert measure(params, turned).right == measured.answers - measured.right
 
 
