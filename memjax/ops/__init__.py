@@ -23,6 +23,13 @@ from memjax.ops.attention import (
 )
 from memjax.ops.gru import GRUParams, MultiHeadGRUParams, gru_scan, gru_step, project_aligned, update_slots
 from memjax.ops.losses import familiarity_loss, recollection_loss
+from memjax.ops.memory_network import (
+    embed_sentence,
+    embed_weights,
+    memory_hop,
+    position_weights,
+    sentence_weights,
+)
 from memjax.ops.recurrence import linear_recurrence
 from memjax.ops.slots import SegmentFeatures, SlotWriteParams, segment_features, write_segment, write_stream
 from memjax.ops.surprise import surprise_linear
@@ -42,18 +49,23 @@ __all__ = [
     "additive_scores",
     "allocation_weights",
     "content_weights",
+    "embed_sentence",
+    "embed_weights",
     "erase_and_add",
     "familiarity_loss",
     "gru_scan",
     "gru_step",
     "linear_recurrence",
     "link_update",
+    "memory_hop",
     "momentum_recurrence",
     "multi_hop_read",
+    "position_weights",
     "project_aligned",
     "project_items",
     "recollection_loss",
     "segment_features",
+    "sentence_weights",
     "sharpen_weights",
     "shift_weights",
     "slot_attention",
