@@ -104,6 +104,23 @@ def memory_hop(
     if mask is None:
         mask = jnp.ones(keys.shape[0], bool)
     keys, values = (jnp.where(mask[:, None], rows, 0) for rows in (keys, values))
+    return hop_over(query, keys, values, mask, transition=transition, linear=linear)
+
+
+def hop_over(
+    query: Float[Array, "d"],
+    keys: Float[Array, "M d"],
+    values: Float[Array, "M d"],
+    mask: Bool[Array, "M"],
+    *,
+    transition: Float[Array, "d d"] | None = None,
+    linear: bool | Bool[Array, ""] = False,
+) -> tuple[Float[Array, "M"], Float[Array, "d"]]:
+    """`memory_hop` over rows that are finite in padding too.
+
+    Where many questions share the rows, each with a mask of its own, `jax.vmap` makes one matrix product of it;
+    clearing the padding would make a copy of the rows for each question.
+    """
     scores = accumulated(keys, query)
     weights = jnp.where(linear, jnp.where(mask, scores, 0), masked_softmax(scores, mask, axis=0))
     carried = query if transition is None else accumulated(query, transition.T)

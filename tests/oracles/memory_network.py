@@ -80,6 +80,6 @@ def answer(params, sentences, query, tying, encoding, hops, memory, linear=False
     u = embedded(0 if adjacent else 2, query)
     for k in range(hops):
         keys, values = (rows(k), rows(k + 1)) if adjacent else (rows(0), rows(1))
-        transition = None if adjacent else np.asarray(params["transition"], np.float64).T
+        transition = None if adjacent else np.asarray(params["transition"], np.float64)
         _, u = memory_hop(u, keys, values, [True] * len(keys), transition, linear)
     return np.array([row @ u for row in tables[hops if adjacent else 3]])
