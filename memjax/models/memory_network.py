@@ -144,7 +144,7 @@ class MemN2N(nn.Module):
         return ops.sentence_weights(jnp.where(mask, ids, 0), mask, self.shape.items, encoding=self.encoding)
 
     def embed(self, weights: Float[Array, "R 2 V"], times: Int[Array, "R"]) -> Float[Array, "R F"]:
-        """The rows of sentences given as `weigh` and by time index: the embeddings of each, `tables * width` numbers."""
+        """Sentences given by `weigh` and time index as rows: the embeddings of each, `tables * width` numbers."""
         embedded = _embed_all(self.words[: self.tables, : self.shape.items], weights.astype(self.dtype))
         if self.temporal:
             clock = jax.nn.one_hot(times - 1, self.rows, dtype=embedded.dtype)

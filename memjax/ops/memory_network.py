@@ -76,9 +76,9 @@ def embed_weights(table: Float[Array, "V d"], weights: Float[Array, "2 V"]) -> F
     >>> bool(jnp.allclose(by_weights, embed_sentence(table[ids], mask)))
     True
     """
-    k_over_d = jnp.arange(1, table.shape[1] + 1) / table.shape[1]
-    constant, slope = accumulated(weights, table)
-    return constant - k_over_d.astype(constant.dtype) * slope
+    k_over_d = (jnp.arange(1, table.shape[1] + 1) / table.shape[1]).astype(table.dtype)
+    # One product for both: of many sentences, its gradient is one product too.
+    return accumulated(weights.reshape(-1), jnp.concatenate([table, -k_over_d * table]))
 
 
 def memory_hop(

@@ -94,14 +94,11 @@ class Trainer:
         require(size >= recipe.batch_size, f"{size} training examples are fewer than one batch of {recipe.batch_size}")
         self.task, self.model, self.recipe, self.seeds = task, model, recipe, tuple(seeds)
         self._texts, self._stories = load(task, model, ("train", "valid", "test"))
-        numbers = (self._order(seed, epoch) for seed in self.seeds for epoch in range(recipe.linear_epochs + recipe.epochs))
-        self._size = max(pool_size(self._stories["train"], order) for order in numbers)
-        self._epoch = jax.jit(
-            jax.vmap(partial(_epoch, model, recipe, self._size), (None, None, 0, 0, 0, 0, 0)), donate_argnums=2
-        )
-        self._evaluate = jax.jit(
-            jax.vmap(partial(_evaluate, model), (0, None, None, None, None, 0)), static_argnums=4
-        )
+        epochs = range(recipe.linear_epochs + recipe.epochs)
+        orders = (self._order(seed, epoch) for seed in self.seeds for epoch in epochs)
+        self._size = max(pool_size(self._stories["train"], order) for order in orders)
+        self._epoch = jax.jit(jax.vmap(partial(_epoch, model, recipe, self._size), (None, None, 0, 0, 0, 0, 0)))
+        self._evaluate = jax.jit(jax.vmap(partial(_evaluate, model), (0, None, None, None, None, 0)), static_argnums=4)
 
     def start(self) -> Progress:
         """All restarts before their first epoch."""
@@ -183,7 +180,7 @@ class Trainer:
 
     def restore(self, path: Path) -> Progress:
         """Reads what `save` wrote. Raises `MemjaxError` if it is damaged, or of another recipe, model or seeds."""
-        like = jax.eval_shape(self.start_params)
+        like = jax.eval_shape(lambda: self.start().params)
         leaves, tree = jax.tree.flatten(like)
         try:
             with np.load(path, allow_pickle=False) as file:
@@ -197,10 +194,6 @@ class Trainer:
         require(about == self._about(), f"{path}: {same}")
         require([x.shape for x in params] == [x.shape for x in leaves], f"{path}: {same}")
         return Progress(jax.tree.unflatten(tree, params), **rest)
-
-    def start_params(self) -> Params:
-        """The parameters of all restarts before their first epoch."""
-        return self.start().params
 
     def _about(self) -> str:
         model = {f.name: str(getattr(self.model, f.name)) for f in dataclasses.fields(self.model) if f.name != "parent"}
