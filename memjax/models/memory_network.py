@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from memjax import ops
 from memjax.errors import require, unknown
 from memjax.memories import Slots
-from memjax.ops.memory_network import hop_over
+from memjax.ops.memory_network import Encoding, hop_over
 from memjax.tasks.contract import TaskShape
-from memjax.typing import Any, Array, Bool, Float, Int, Key
+from memjax.typing import Any, Array, Bool, Float, Int, Key, Literal
 
 NOISE = 0.1
 _TYINGS, _ENCODINGS = ("adjacent", "layer_wise"), ("position", "bag")
@@ -82,8 +82,8 @@ class MemN2N(nn.Module):
     answers: tuple[int, ...]
     width: int
     hops: int
-    tying: str = "adjacent"
-    encoding: str = "position"
+    tying: Literal["adjacent", "layer_wise"] = "adjacent"
+    encoding: Encoding = "position"
     temporal: bool = True
     memory: int = 50
     dtype: Any = jnp.float32

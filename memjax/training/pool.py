@@ -36,12 +36,15 @@ class Stories(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The pool of a batch: for each row its text, which question's it is (B: nobody's), and its age, from 1."""
+    """The pool of a batch: for each row its text, which question's it is (B: nobody's), and its age, from 1.
+
+    lengths: how many sentences the story of each question has.
+    """
 
     line: Int[Array, "R"]
     owner: Int[Array, "R"]
     age: Int[Array, "R"]
-    count: Int[Array, "B"]
+    lengths: Int[Array, "B"]
 
 
 def load(task: Task, model: MemN2N, splits: tuple[Split, ...]) -> tuple[Float[Array, "U 2 V"], dict[Split, Stories]]:
@@ -112,7 +115,7 @@ def pooled_logits(
     times = rows.age
     if key is not None:
         keys = jax.random.split(key, len(numbers))
-        indices = jax.vmap(lambda count, key: time_indices(count, model.rows, model.rows, key=key))(rows.count, keys)
+        indices = jax.vmap(lambda count, key: time_indices(count, model.rows, model.rows, key=key))(rows.lengths, keys)
         times = indices[jnp.minimum(rows.owner, len(numbers) - 1), rows.age - 1]
     values = model.apply(params, texts[rows.line], times, method="embed")
 
@@ -129,10 +132,10 @@ def _read(task: Task, split: Split, rows: int) -> tuple[np.ndarray, np.ndarray, 
         batch = task.examples(split, np.arange(first, min(first + _CHUNK, task.size(split))))
         stream, mask = batch["stream"], batch["mask"]
         require((stream[mask] != 0).all(), "MemN2N takes the id 0 for padding, and the stream has it as a word")
-        real = mask.any(2)
-        kept = real & (np.cumsum(real[:, ::-1], 1)[:, ::-1] <= rows)
+        real: np.ndarray = mask.any(axis=2)
+        kept: np.ndarray = np.logical_and(real, np.cumsum(real[:, ::-1], axis=1)[:, ::-1] <= rows)
         lines.append(np.where(mask, stream, 0)[kept])
         lengths.append(kept.sum(1))
         queries.append(batch["query"])
         labels.append(batch["label"])
-    return tuple(map(np.concatenate, (lines, queries, lengths, labels)))
+    return np.concatenate(lines), np.concatenate(queries), np.concatenate(lengths), np.concatenate(labels)

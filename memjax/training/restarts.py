@@ -172,10 +172,12 @@ class Trainer:
     def save(self, path: Path, progress: Progress) -> None:
         """Writes a file of plain arrays, at once or not at all."""
         leaves = {f"params{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(progress.params))}
+        leaves |= {name: value for name, value in progress._asdict().items() if name != "params"}
+        leaves["about"] = np.array(self._about())
         temporary = path.with_name(f".{path.name}.tmp")
         with runs.writing(path):
             with temporary.open("wb") as file:
-                np.savez(file, about=np.array(self._about()), **leaves, **_arrays(progress))
+                np.savez(file, allow_pickle=False, **leaves)
             temporary.replace(path)
 
     def restore(self, path: Path) -> Progress:
@@ -287,7 +289,3 @@ def _loss(logits: Float[Array, "B E"], target: Int[Array, "B"]) -> tuple[Float[A
 
 def _key(seed: int, number: int) -> Key:
     return jax.random.fold_in(jax.random.key(seed), number)
-
-
-def _arrays(progress: Progress) -> dict[str, np.ndarray]:
-    return {name: value for name, value in progress._asdict().items() if name != "params"}

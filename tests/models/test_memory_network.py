@@ -205,7 +205,7 @@ def test_noise_does_not_leave_the_memory_and_is_none_without_a_key():
         ({"shape": dataclasses.replace(SHAPE, query_words=None)}, "MemN2N needs questions that are texts"),
     ],
 )
-def test_what_does_not_fit_is_one_line(options, message):
+def test_what_does_not_fit_is_one_line(options, message, unchecked):
     with pytest.raises(MemjaxError) as caught:
         model(**options).init(jax.random.key(0), *padded(STORY), question())
     assert message in str(caught.value) and "\n" not in str(caught.value)

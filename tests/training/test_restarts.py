@@ -108,7 +108,7 @@ def test_a_pool_holds_each_sentence_of_each_story_once():
         for place, number in enumerate(numbers):
             ages = np.asarray(rows.age)[np.asarray(rows.owner) == place]
             assert ages.tolist() == list(range(lengths[number] if number != NOBODY else 0, 0, -1))
-        assert (rows.age >= 1).all() and (np.asarray(rows.owner) == 8).sum() == size - rows.count.sum()
+        assert (rows.age >= 1).all() and (np.asarray(rows.owner) == 8).sum() == size - rows.lengths.sum()
 
 
 def test_a_step_is_the_summed_loss_clipped_for_each_matrix():
