@@ -133,7 +133,8 @@ def _read(task: Task, split: Split, rows: int) -> tuple[np.ndarray, np.ndarray, 
         stream, mask = batch["stream"], batch["mask"]
         require((stream[mask] != 0).all(), "MemN2N takes the id 0 for padding, and the stream has it as a word")
         real: np.ndarray = mask.any(axis=2)
-        kept: np.ndarray = np.logical_and(real, np.cumsum(real[:, ::-1], axis=1)[:, ::-1] <= rows)
+        age = np.cumsum(real[:, ::-1], axis=1)[:, ::-1]
+        kept = np.where(age <= rows, real, False)
         lines.append(np.where(mask, stream, 0)[kept])
         lengths.append(kept.sum(1))
         queries.append(batch["query"])

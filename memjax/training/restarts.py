@@ -106,7 +106,7 @@ class Trainer:
         example = {k: jnp.asarray(v[0]) for k, v in self.task.examples("train", np.arange(1)).items()}
         arguments = example["stream"], example["mask"], example["query"]
         keys = jnp.stack([_key(seed, 0) for seed in self.seeds])
-        params = jax.vmap(lambda key: self.model.init(key, *arguments))(keys)
+        params = jax.jit(jax.vmap(lambda key: self.model.init(key, *arguments)))(keys)
         zeros, history = np.zeros(count, np.int32), np.zeros((0, count, 4))
         lowest = np.full(count, np.inf)
         return Progress(params, np.full(count, linear), zeros, lowest, zeros.copy(), history, np.zeros(()))
