@@ -12,6 +12,7 @@ from memjax.errors import MemjaxError, require
 from memjax.models.asked import AskedMemory
 from memjax.models.direct import DirectlyReason, HistorySampler, MultiHopReason
 from memjax.models.language import LanguageModel, generate
+from memjax.models.memory_network import MemN2N, answer_rows
 from memjax.models.surprise_layer import LMM
 from memjax.models.titans import MAC, MAG, MAL
 from memjax.models.window_attention import WindowAttention
@@ -29,9 +30,11 @@ __all__ = [
     "DirectlyReason",
     "HistorySampler",
     "LanguageModel",
+    "MemN2N",
     "MultiHopReason",
     "System",
     "WindowAttention",
+    "answer_rows",
     "build",
     "build_sampler",
     "build_sequence",

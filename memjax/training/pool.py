@@ -132,8 +132,8 @@ def _read(task: Task, split: Split, rows: int) -> tuple[np.ndarray, np.ndarray, 
         batch = task.examples(split, np.arange(first, min(first + _CHUNK, task.size(split))))
         stream, mask = batch["stream"], batch["mask"]
         require((stream[mask] != 0).all(), "MemN2N takes the id 0 for padding, and the stream has it as a word")
-        real: np.ndarray = mask.any(axis=2)
-        age = np.cumsum(real[:, ::-1], axis=1)[:, ::-1]
+        real = np.asarray(mask.any(axis=2))
+        age: np.ndarray = np.flip(np.cumsum(np.flip(real, 1), axis=1), 1)
         kept = np.where(age <= rows, real, False)
         lines.append(np.where(mask, stream, 0)[kept])
         lengths.append(kept.sum(1))
