@@ -13,6 +13,7 @@ from memjax.models.asked import AskedMemory
 from memjax.models.cells import DNCCell, ExternalCell, NTMCell, NUTMCell
 from memjax.models.direct import DirectlyReason, HistorySampler, MultiHopReason
 from memjax.models.language import LanguageModel, generate
+from memjax.models.memory_network import MemN2N, answer_rows
 from memjax.models.surprise_layer import LMM
 from memjax.models.titans import MAC, MAG, MAL
 from memjax.models.window_attention import WindowAttention
@@ -32,11 +33,13 @@ __all__ = [
     "DirectlyReason",
     "HistorySampler",
     "LanguageModel",
+    "MemN2N",
     "MultiHopReason",
     "NTMCell",
     "NUTMCell",
     "System",
     "WindowAttention",
+    "answer_rows",
     "build",
     "build_cell",
     "build_sampler",

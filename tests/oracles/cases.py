@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from memjax import ops
-from oracles import addressing, attention, gru, losses, recurrence, slots, surprise
+from oracles import addressing, attention, gru, losses, memory_network, recurrence, slots, surprise
 
 A, K, N, T, D, V, F = 3, 3, 4, 3, 4, 5, 4
 
@@ -215,6 +215,48 @@ def momentum_recurrence(impl):
     )
 
 
+def sentence_aux(rng):
+    return mask_of(N)(rng) | {"ids": rng.integers(0, V, N).astype(np.int32)}
+
+
+def embed_sentence(encoding):
+    return Case(
+        without_params(partial(ops.embed_sentence, encoding=encoding)),
+        without_params(partial(memory_network.embed_sentence, encoding=encoding)),
+        nothing,
+        {"words": (N, D)},
+        mask_of(N),
+        padding=padded("words"),
+    )
+
+
+def sentence_weights(encoding):
+    return Case(
+        without_params(partial(ops.sentence_weights, vocabulary=V, encoding=encoding)),
+        without_params(partial(memory_network.sentence_weights, vocabulary=V, encoding=encoding)),
+        nothing,
+        {},
+        sentence_aux,
+    )
+
+
+def memory_hop(linear, moved=False):
+    """moved: with a transition, as under layer-wise tying."""
+
+    def with_params(function):
+        return lambda params, **arguments: function(**arguments, linear=linear, **params)
+
+    return Case(
+        with_params(ops.memory_hop),
+        with_params(memory_network.memory_hop),
+        lambda rng: {"transition": rng.normal(size=(D, D))} if moved else {},
+        {"query": (D,), "keys": (N, D), "values": (N, D)},
+        mask_of(N),
+        ("query",),
+        lambda aux: {"keys": ~aux["mask"], "values": ~aux["mask"]},
+    )
+
+
 def addressing_case(op, oracle, data, state=(), aux=lambda rng: {}, **ranges):
     """ranges: for an argument, the function that takes any number to where that argument may lie."""
 
@@ -323,6 +365,23 @@ CASES: dict[str, Case] = {
     "surprise_memory": surprise_memory("chunk", "closed_form"),
     "surprise_memory sequential": surprise_memory("chunk", "sequential"),
     "surprise_memory by token": surprise_memory("token", "auto"),
+    "position_weights": Case(
+        without_params(partial(ops.position_weights, width=D)),
+        without_params(partial(memory_network.position_weights, width=D)),
+        nothing,
+        {},
+        mask_of(N),
+    ),
+    "embed_sentence by position": embed_sentence("position"),
+    "embed_sentence as a bag": embed_sentence("bag"),
+    "sentence_weights by position": sentence_weights("position"),
+    "sentence_weights as a bag": sentence_weights("bag"),
+    "embed_weights": Case(
+        ops.embed_weights, memory_network.embed_weights, lambda rng: rng.normal(size=(V, D)), {"weights": (2, V)}
+    ),
+    "memory_hop": memory_hop(linear=False),
+    "memory_hop linear": memory_hop(linear=True),
+    "memory_hop with a transition": memory_hop(linear=False, moved=True),
     "content_weights": addressing_case(
         ops.content_weights,
         addressing.content_weights,
