@@ -43,9 +43,6 @@ from memjax.ops.dnc import (
 )
 from memjax.ops.gru import GRUParams, MultiHeadGRUParams, gru_scan, gru_step, project_aligned, update_slots
 from memjax.ops.losses import familiarity_loss, recollection_loss
-<<<<<<< HEAD
-from memjax.ops.ntm import NTMState, ntm_interface_size, ntm_start, ntm_step
-=======
 from memjax.ops.memory_network import (
     embed_sentence,
     embed_weights,
@@ -53,7 +50,7 @@ from memjax.ops.memory_network import (
     position_weights,
     sentence_weights,
 )
->>>>>>> memn2n
+from memjax.ops.ntm import NTMState, ntm_interface_size, ntm_start, ntm_step
 from memjax.ops.recurrence import linear_recurrence
 from memjax.ops.slots import SegmentFeatures, SlotWriteParams, segment_features, write_segment, write_stream
 from memjax.ops.surprise import surprise_linear
@@ -80,17 +77,14 @@ __all__ = [
     "additive_scores",
     "allocation_weights",
     "content_weights",
-<<<<<<< HEAD
     "dmsdnc_interface_size",
     "dmsdnc_start",
     "dmsdnc_step",
     "dnc_interface_size",
     "dnc_start",
     "dnc_step",
-=======
     "embed_sentence",
     "embed_weights",
->>>>>>> memn2n
     "erase_and_add",
     "familiarity_loss",
     "gru_scan",
@@ -99,20 +93,15 @@ __all__ = [
     "key_similarity",
     "linear_recurrence",
     "link_update",
-<<<<<<< HEAD
     "lstm_inputs",
     "lstm_step",
+    "memory_hop",
     "momentum_recurrence",
     "multi_hop_read",
     "ntm_interface_size",
     "ntm_start",
     "ntm_step",
-=======
-    "memory_hop",
-    "momentum_recurrence",
-    "multi_hop_read",
     "position_weights",
->>>>>>> memn2n
     "project_aligned",
     "project_items",
     "recollection_loss",
