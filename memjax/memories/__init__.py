@@ -7,11 +7,13 @@ from memjax.errors import MemjaxError, require, unknown
 from memjax.memories.continual import ContinualMemory
 from memjax.memories.contract import Memory, Slots, memorize
 from memjax.memories.rehearsal import RehearsalMemory
+from memjax.memories.stm import TwoMemory
 from memjax.memories.surprise import SurpriseMemory
 
 registry: dict[str, type[Memory]] = {
     "continual": ContinualMemory,
     "rehearsal": RehearsalMemory,
+    "stm": TwoMemory,
     "surprise": SurpriseMemory,
 }
 
@@ -21,6 +23,7 @@ __all__ = [
     "RehearsalMemory",
     "Slots",
     "SurpriseMemory",
+    "TwoMemory",
     "check_size",
     "create",
     "memorize",

@@ -29,6 +29,14 @@ from memjax.ops.surprise import surprise_linear
 from memjax.ops.surprise_deep import surprise_memory, surprise_mlp
 from memjax.ops.surprise_recurrence import momentum_recurrence
 from memjax.ops.surprise_state import SurpriseState
+from memjax.ops.two_memory import (
+    SAMParams,
+    TwoMemoryFeatures,
+    TwoMemoryParams,
+    TwoMemoryState,
+    self_attentive_memory,
+    two_memory_step,
+)
 
 __all__ = [
     "AdditiveParams",
@@ -36,9 +44,13 @@ __all__ = [
     "HopParams",
     "MultiHeadGRUParams",
     "ReadParams",
+    "SAMParams",
     "SegmentFeatures",
     "SlotWriteParams",
     "SurpriseState",
+    "TwoMemoryFeatures",
+    "TwoMemoryParams",
+    "TwoMemoryState",
     "additive_scores",
     "allocation_weights",
     "content_weights",
@@ -54,12 +66,14 @@ __all__ = [
     "project_items",
     "recollection_loss",
     "segment_features",
+    "self_attentive_memory",
     "sharpen_weights",
     "shift_weights",
     "slot_attention",
     "surprise_linear",
     "surprise_memory",
     "surprise_mlp",
+    "two_memory_step",
     "update_slots",
     "usage_update",
     "write_segment",

@@ -21,6 +21,7 @@ VARIANTS = {
     "continual": ("continual", {**TRANSFORMER, "update_heads": 2}),
     "rehearsal": ("rehearsal", TRANSFORMER),
     "rehearsal, other options": ("rehearsal", {**TRANSFORMER, "encoder": "gru", "normalize": "items"}),
+    "stm": ("stm", {"slots": 3, "width": WIDTH, "memory_width": 5}),
     "surprise": ("surprise", {**TRANSFORMER, "memory_heads": 2}),
     "surprise, ablated": ("surprise", {**TRANSFORMER, "momentum": False, "forgetting": False}),
 }

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from memjax import ops
-from oracles import addressing, attention, gru, losses, recurrence, slots, surprise
+from oracles import addressing, attention, gru, losses, recurrence, slots, stm, surprise
 
 A, K, N, T, D, V, F = 3, 3, 4, 3, 4, 5, 4
 
@@ -224,6 +224,23 @@ def addressing_case(op, oracle, data, state=(), aux=lambda rng: {}, **ranges):
     return Case(ranged(op, jnp), ranged(oracle, np), nothing, data, aux, state)
 
 
+def sam(rng):
+    return ops.SAMParams(*(rng.normal(size=size) for size in ((3, K, D), (3, D), (3, D))))
+
+
+def two_memory_step():
+    def params(rng):
+        keep, blend = np.asarray(rng.normal()), np.asarray(rng.normal())
+        return ops.TwoMemoryParams(sam(rng), rng.normal(size=(D, 2 * D)), keep, blend)
+
+    def run(params, items, relations, **features):
+        state = ops.TwoMemoryState(items, relations)
+        return tuple(ops.two_memory_step(params, state, ops.TwoMemoryFeatures(**features)))
+
+    shapes = {"items": (D, D), "relations": (K, D, D), "left": (D,), "right": (D,), "address": (K,), "gates": (2 * D,)}
+    return Case(run, stm.two_memory_step, params, shapes, state=("items", "relations"))
+
+
 def simplex(raw, xp):
     """Weights that sum to less than 1."""
     parts = xp.exp(raw)
@@ -323,6 +340,10 @@ CASES: dict[str, Case] = {
     "surprise_memory": surprise_memory("chunk", "closed_form"),
     "surprise_memory sequential": surprise_memory("chunk", "sequential"),
     "surprise_memory by token": surprise_memory("token", "auto"),
+    "self_attentive_memory": Case(
+        ops.self_attentive_memory, stm.self_attentive_memory, sam, {"memory": (D, D)}, state=("memory",)
+    ),
+    "two_memory_step": two_memory_step(),
     "content_weights": addressing_case(
         ops.content_weights,
         addressing.content_weights,
