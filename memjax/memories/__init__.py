@@ -6,12 +6,14 @@ import typing
 from memjax.errors import MemjaxError, require, unknown
 from memjax.memories.continual import ContinualMemory
 from memjax.memories.contract import Memory, Slots, memorize
+from memjax.memories.memn2n import MemN2NMemory
 from memjax.memories.rehearsal import RehearsalMemory
 from memjax.memories.stm import TwoMemory
 from memjax.memories.surprise import SurpriseMemory
 
 registry: dict[str, type[Memory]] = {
     "continual": ContinualMemory,
+    "memn2n": MemN2NMemory,
     "rehearsal": RehearsalMemory,
     "stm": TwoMemory,
     "surprise": SurpriseMemory,
@@ -19,6 +21,7 @@ registry: dict[str, type[Memory]] = {
 
 __all__ = [
     "ContinualMemory",
+    "MemN2NMemory",
     "Memory",
     "RehearsalMemory",
     "Slots",

@@ -24,6 +24,7 @@ from memjax.ops.attention import (
 from memjax.ops.gru import GRUParams, MultiHeadGRUParams, gru_scan, gru_step, project_aligned, update_slots
 from memjax.ops.losses import familiarity_loss, recollection_loss
 from memjax.ops.recurrence import linear_recurrence
+from memjax.ops.rows import newest_rows
 from memjax.ops.slots import SegmentFeatures, SlotWriteParams, segment_features, write_segment, write_stream
 from memjax.ops.surprise import surprise_linear
 from memjax.ops.surprise_deep import surprise_memory, surprise_mlp
@@ -62,6 +63,7 @@ __all__ = [
     "link_update",
     "momentum_recurrence",
     "multi_hop_read",
+    "newest_rows",
     "project_aligned",
     "project_items",
     "recollection_loss",

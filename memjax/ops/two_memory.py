@@ -14,7 +14,7 @@ EPSILON = 1e-6
 
 
 class SAMParams(NamedTuple):
-    """Of queries, keys and values, in this order: what mixes the rows of a memory, and a layer norm's scale and bias."""
+    """Of queries, keys and values, in this order: what mixes a memory's rows, and scale and bias of a layer norm."""
 
     w: Float[Array, "3 K d"]
     scale: Float[Array, "3 d"]

@@ -19,6 +19,7 @@ T, N, WIDTH, BATCH = 4, 3, 4, 8
 TRANSFORMER = {"slots": 3, "width": WIDTH, "segment": N, "layers": 1, "heads": 2}
 VARIANTS = {
     "continual": ("continual", {**TRANSFORMER, "update_heads": 2}),
+    "memn2n": ("memn2n", {"slots": 3, "width": WIDTH}),
     "rehearsal": ("rehearsal", TRANSFORMER),
     "rehearsal, other options": ("rehearsal", {**TRANSFORMER, "encoder": "gru", "normalize": "items"}),
     "stm": ("stm", {"slots": 3, "width": WIDTH, "memory_width": 5}),

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from memjax import ops
-from oracles import addressing, attention, gru, losses, recurrence, slots, stm, surprise
+from oracles import addressing, attention, gru, losses, recurrence, rows, slots, stm, surprise
 
 A, K, N, T, D, V, F = 3, 3, 4, 3, 4, 5, 4
 
@@ -241,6 +241,18 @@ def two_memory_step():
     return Case(run, stm.two_memory_step, params, shapes, state=("items", "relations"))
 
 
+def newest_rows(size):
+    """Values alone; which of them are filled has no gradient: see test_rows.py."""
+    return Case(
+        lambda params, rows, mask: ops.newest_rows(rows, mask, size)[0],
+        lambda params, **data: rows.newest_rows(**data, size=size)[0],
+        nothing,
+        {"rows": (5, D)},
+        mask_of(5),
+        padding=padded("rows"),
+    )
+
+
 def simplex(raw, xp):
     """Weights that sum to less than 1."""
     parts = xp.exp(raw)
@@ -340,6 +352,8 @@ CASES: dict[str, Case] = {
     "surprise_memory": surprise_memory("chunk", "closed_form"),
     "surprise_memory sequential": surprise_memory("chunk", "sequential"),
     "surprise_memory by token": surprise_memory("token", "auto"),
+    "newest_rows all of them": newest_rows(7),
+    "newest_rows few of them": newest_rows(2),
     "self_attentive_memory": Case(
         ops.self_attentive_memory, stm.self_attentive_memory, sam, {"memory": (D, D)}, state=("memory",)
     ),
