@@ -4,6 +4,7 @@ import dataclasses
 import typing
 
 from memjax.errors import MemjaxError, require, unknown
+from memjax.memories.compressive import CompressiveMemory
 from memjax.memories.continual import ContinualMemory
 from memjax.memories.contract import Memory, Slots, memorize
 from memjax.memories.memn2n import MemN2NMemory
@@ -12,6 +13,7 @@ from memjax.memories.stm import TwoMemory
 from memjax.memories.surprise import SurpriseMemory
 
 registry: dict[str, type[Memory]] = {
+    "compressive": CompressiveMemory,
     "continual": ContinualMemory,
     "memn2n": MemN2NMemory,
     "rehearsal": RehearsalMemory,
@@ -20,6 +22,7 @@ registry: dict[str, type[Memory]] = {
 }
 
 __all__ = [
+    "CompressiveMemory",
     "ContinualMemory",
     "MemN2NMemory",
     "Memory",

@@ -21,6 +21,13 @@ from memjax.ops.attention import (
     project_items,
     slot_attention,
 )
+from memjax.ops.compressive import (
+    CompressorParams,
+    MemoryAttentionParams,
+    compress_rows,
+    memory_attention,
+    reconstruction_loss,
+)
 from memjax.ops.gru import GRUParams, MultiHeadGRUParams, gru_scan, gru_step, project_aligned, update_slots
 from memjax.ops.losses import familiarity_loss, recollection_loss
 from memjax.ops.recurrence import linear_recurrence
@@ -41,8 +48,10 @@ from memjax.ops.two_memory import (
 
 __all__ = [
     "AdditiveParams",
+    "CompressorParams",
     "GRUParams",
     "HopParams",
+    "MemoryAttentionParams",
     "MultiHeadGRUParams",
     "ReadParams",
     "SAMParams",
@@ -54,6 +63,7 @@ __all__ = [
     "TwoMemoryState",
     "additive_scores",
     "allocation_weights",
+    "compress_rows",
     "content_weights",
     "erase_and_add",
     "familiarity_loss",
@@ -61,12 +71,14 @@ __all__ = [
     "gru_step",
     "linear_recurrence",
     "link_update",
+    "memory_attention",
     "momentum_recurrence",
     "multi_hop_read",
     "newest_rows",
     "project_aligned",
     "project_items",
     "recollection_loss",
+    "reconstruction_loss",
     "segment_features",
     "self_attentive_memory",
     "sharpen_weights",

@@ -18,6 +18,8 @@ from memjax.memories import memorize
 T, N, WIDTH, BATCH = 4, 3, 4, 8
 TRANSFORMER = {"slots": 3, "width": WIDTH, "segment": N, "layers": 1, "heads": 2}
 VARIANTS = {
+    "compressive": ("compressive", {**TRANSFORMER, "layers": 2, "rate": 2}),
+    "compressive, two recent segments": ("compressive", {**TRANSFORMER, "recent": 2}),
     "continual": ("continual", {**TRANSFORMER, "update_heads": 2}),
     "memn2n": ("memn2n", {"slots": 3, "width": WIDTH}),
     "rehearsal": ("rehearsal", TRANSFORMER),

@@ -70,7 +70,7 @@ def test_rows_are_segments_in_their_order_the_newest_last():
 
 
 def test_one_more_segment_ages_every_row_by_one():
-    memory, params, items = made(3)
+    _, params, items = made(3)
     state, before = memorized(3, items[:-1], MASK[:-1])
     _, after = memorized(3, items[-1:], MASK[-1:], state=state)
     ages = params["params"]["ages"]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from memjax import ops
-from oracles import addressing, attention, gru, losses, recurrence, rows, slots, stm, surprise
+from oracles import addressing, attention, compressive, gru, losses, recurrence, rows, slots, stm, surprise
 
 A, K, N, T, D, V, F = 3, 3, 4, 3, 4, 5, 4
 
@@ -253,6 +253,32 @@ def newest_rows(size):
     )
 
 
+def compressor(rng):
+    return ops.CompressorParams(rng.normal(size=(2, D, D)), rng.normal(size=D))
+
+
+def memory_attention(rng):
+    heads = (rng.normal(size=(D, 2, 3)) for _ in range(3))
+    return ops.MemoryAttentionParams(rng.normal(size=D), rng.normal(size=D), *heads)
+
+
+def reconstruction_loss():
+    """Only the compressor has a gradient; all else is drawn for each example as what has none."""
+
+    def separated(function):
+        def call(params, x, mask, rows, row_mask, **attention):
+            return function(ops.MemoryAttentionParams(**attention), params, x, mask, rows, row_mask)
+
+        return call
+
+    def draw(rng):
+        arrays = {"x": rng.normal(size=(N, D)), "rows": rng.normal(size=(5, D)), **memory_attention(rng)._asdict()}
+        return {**arrays, **mask_of(N)(rng), **mask_of(5, name="row_mask")(rng)}
+
+    op, oracle = separated(ops.reconstruction_loss), separated(compressive.reconstruction_loss)
+    return Case(op, oracle, compressor, {}, draw)
+
+
 def simplex(raw, xp):
     """Weights that sum to less than 1."""
     parts = xp.exp(raw)
@@ -354,6 +380,23 @@ CASES: dict[str, Case] = {
     "surprise_memory by token": surprise_memory("token", "auto"),
     "newest_rows all of them": newest_rows(7),
     "newest_rows few of them": newest_rows(2),
+    "compress_rows": Case(
+        lambda params, **data: ops.compress_rows(params, **data)[0],
+        lambda params, **data: compressive.compress_rows(params, **data)[0],
+        compressor,
+        {"rows": (5, D)},
+        mask_of(5),
+        padding=padded("rows"),
+    ),
+    "memory_attention": Case(
+        ops.memory_attention,
+        compressive.memory_attention,
+        memory_attention,
+        {"x": (N, D), "context": (5, D), "ages": (5, D)},
+        mask_of(5),
+        padding=padded("context"),
+    ),
+    "reconstruction_loss": reconstruction_loss(),
     "self_attentive_memory": Case(
         ops.self_attentive_memory, stm.self_attentive_memory, sam, {"memory": (D, D)}, state=("memory",)
     ),

@@ -27,7 +27,7 @@ def memn2n(params, segments, mask, size):
     for segment, real in zip(segments, mask, strict=True):
         words = segment[real] @ params["project"]["kernel"]
         if len(words):
-            rows.append(sum(l * word for l, word in zip(position_encoding(len(words), width), words, strict=True)))
+            rows.append(np.sum(position_encoding(len(words), width) * words, axis=0))
     rows, filled = newest_rows(np.array(rows).reshape(-1, width), np.ones(len(rows), bool), size)
     slots = np.zeros_like(rows)
     for age in range(min(size, int(filled.sum()))):
