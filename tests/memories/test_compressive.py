@@ -1,6 +1,9 @@
 """The Compressive Transformer as a memory against the equations, with the parameters taken out of the module.
 
-Slips that were tried, and what failed here for each: SLIPS
+Slips that were tried. test_the_whole_memory_is_the_equations failed for: the loss over the newest segment of the FIFO in
+place of the one that leaves (only with two recent segments are they different); ages in the values too; and no last
+norm. test_the_auxiliary_loss_teaches_the_layers_compressors_and_nothing_else failed for a loss whose gradient goes to x
+and to the attention's weights too.
 """
 
 import functools
@@ -81,7 +84,8 @@ def test_the_whole_memory_is_the_equations(label):
         recent=sizes.get("recent", 1),
     )
     assert expected[0] > 0.01
-    assert_close((aux_loss, slots.values), expected[:2], 1e-5)  # Flax's layer norm is in float32
+    assert_close(aux_loss, expected[0], 1e-6)  # a loss is float32, always
+    assert_close(slots.values, expected[1], 1e-10)
     assert_same(slots.mask, expected[2])
 
 
