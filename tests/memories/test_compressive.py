@@ -1,6 +1,6 @@
 """The Compressive Transformer as a memory against the equations, with the parameters taken out of the module.
 
-Slips that were tried. test_the_whole_memory_is_the_equations failed for: the loss over the newest segment of the FIFO in
+Slips that were tried. test_the_whole_memory_is_the_equations failed for: the loss over the FIFO's newest segment in
 place of the one that leaves (only with two recent segments are they different); ages in the values too; and no last
 norm. test_the_auxiliary_loss_teaches_the_layers_compressors_and_nothing_else failed for a loss whose gradient goes to x
 and to the attention's weights too.
