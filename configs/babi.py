@@ -29,12 +29,14 @@ def memory_sizes(name: str, joint: bool) -> dict:
     rehearsal = {"encoder": "transformer", "normalize": "slots", **start, **encoder}
     controlled = {"memory_width": 64 if joint else 32, "read_heads": 4, "hidden": 256 if joint else 64}
     sizes = {
+        "compressive": {**encoder, "rate": 5, "recent": 1},
         "continual": {**rehearsal, "update_heads": 4},
         "dmsdnc": {**controlled, "blocks": 2, "refresh": 0.1},
         "dnc": controlled,
         "ntm": {**controlled, "read_first": False},
         "nutm": {**controlled, "programs": 4, "program_width": 16, "key_penalty": 0.1},
         "rehearsal": rehearsal,
+        "stm": {"memory_width": 32 if joint else 16, "retention": 1000.0},
         "surprise": {**encoder, "memory_heads": 1, "momentum": True, "forgetting": True, "retention": 1000.0},
     }
     return sizes.get(name, {})

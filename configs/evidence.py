@@ -7,7 +7,7 @@
     memjax train --config=configs/evidence.py:paper,system=directly  or multi_hop
     memjax train --config=configs/evidence.py:paper,memory=continual the paper's CM: 28.4 / 31.7, discrete 22.1 / 25.0
     memjax train --config=configs/evidence.py:small,memory=surprise  Titans' memory in place of RM's, or at any size
-    memjax train --config=configs/evidence.py:small,memory=dnc       or ntm, nutm, dmsdnc
+    memjax train --config=configs/evidence.py:small,memory=dnc       or any other memory
     memjax compare --config=configs/evidence.py:small --seeds=3      all of them, with and without rehearsal
     memjax train --config=configs/evidence.py:long                   R_l = 1000, K = N = 20
 
@@ -42,12 +42,14 @@ def memory_sizes(name: str, on_cpu: bool) -> dict:
     rehearsal = {"encoder": "transformer", "normalize": "slots", **START, **encoder}
     controlled = {"memory_width": 32 if on_cpu else 64, "read_heads": 4, "hidden": 64 if on_cpu else 256}
     sizes = {
+        "compressive": {**encoder, "rate": 5, "recent": 1},
         "continual": {**rehearsal, "update_heads": 4},
         "dmsdnc": {**controlled, "blocks": 2, "refresh": 0.1},
         "dnc": controlled,
         "ntm": {**controlled, "read_first": False},
         "nutm": {**controlled, "programs": 4, "program_width": 16, "key_penalty": 0.1},
         "rehearsal": rehearsal,
+        "stm": {"memory_width": 16 if on_cpu else 32, "retention": 1000.0},
         "surprise": {**encoder, "memory_heads": 1, "momentum": True, "forgetting": True, "retention": 1000.0},
     }
     return sizes.get(name, {})

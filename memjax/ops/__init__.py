@@ -21,6 +21,13 @@ from memjax.ops.attention import (
     project_items,
     slot_attention,
 )
+from memjax.ops.compressive import (
+    CompressorParams,
+    MemoryAttentionParams,
+    compress_rows,
+    memory_attention,
+    reconstruction_loss,
+)
 from memjax.ops.controller import (
     ExternalParams,
     InterfaceParams,
@@ -52,30 +59,46 @@ from memjax.ops.memory_network import (
 )
 from memjax.ops.ntm import NTMState, ntm_interface_size, ntm_start, ntm_step
 from memjax.ops.recurrence import linear_recurrence
+from memjax.ops.rows import newest_rows
 from memjax.ops.slots import SegmentFeatures, SlotWriteParams, segment_features, write_segment, write_stream
 from memjax.ops.surprise import surprise_linear
 from memjax.ops.surprise_deep import surprise_memory, surprise_mlp
 from memjax.ops.surprise_recurrence import momentum_recurrence
 from memjax.ops.surprise_state import SurpriseState
+from memjax.ops.two_memory import (
+    SAMParams,
+    TwoMemoryFeatures,
+    TwoMemoryParams,
+    TwoMemoryState,
+    self_attentive_memory,
+    two_memory_step,
+)
 
 __all__ = [
     "AdditiveParams",
     "BlocksState",
+    "CompressorParams",
     "DNCState",
     "ExternalParams",
     "GRUParams",
     "HopParams",
     "InterfaceParams",
     "LSTMParams",
+    "MemoryAttentionParams",
     "MultiHeadGRUParams",
     "NTMState",
     "ProgramParams",
     "ReadParams",
+    "SAMParams",
     "SegmentFeatures",
     "SlotWriteParams",
     "SurpriseState",
+    "TwoMemoryFeatures",
+    "TwoMemoryParams",
+    "TwoMemoryState",
     "additive_scores",
     "allocation_weights",
+    "compress_rows",
     "content_weights",
     "dmsdnc_interface_size",
     "dmsdnc_start",
@@ -95,9 +118,11 @@ __all__ = [
     "link_update",
     "lstm_inputs",
     "lstm_step",
+    "memory_attention",
     "memory_hop",
     "momentum_recurrence",
     "multi_hop_read",
+    "newest_rows",
     "ntm_interface_size",
     "ntm_start",
     "ntm_step",
@@ -105,7 +130,9 @@ __all__ = [
     "project_aligned",
     "project_items",
     "recollection_loss",
+    "reconstruction_loss",
     "segment_features",
+    "self_attentive_memory",
     "sentence_weights",
     "sharpen_weights",
     "shift_weights",
@@ -113,6 +140,7 @@ __all__ = [
     "surprise_linear",
     "surprise_memory",
     "surprise_mlp",
+    "two_memory_step",
     "update_slots",
     "usage_update",
     "write_segment",
