@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from memjax import ops
 from memjax.errors import require
 from memjax.memories.contract import Memory, Slots
-from memjax.ops.rows import position_encoding
 from memjax.typing import Any, Array, Bool, Float, Key
 
 
@@ -60,7 +59,7 @@ class MemN2NMemory(Memory):
         width = items.shape[-1]
         require(width == self.width, f"items are {width} wide, this memory {self.width}; project the items first")
         x = self.project(jnp.where(mask[..., None], items, 0))
-        return x * jax.vmap(position_encoding, (0, None))(mask, width).astype(x.dtype)
+        return x * jax.vmap(ops.position_weights, (0, None))(mask, width).astype(x.dtype)
 
     def write(
         self, state: Rows, features: Float[Array, "N d"], mask: Bool[Array, "N"], *, key: Key | None = None

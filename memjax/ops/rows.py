@@ -1,4 +1,4 @@
-"""Memories that keep rows: which of them stay, and a segment as one row."""
+"""Memories that keep rows: which of them stay."""
 
 import jax.numpy as jnp
 
@@ -25,16 +25,3 @@ def newest_rows(
     moved_KxS = mask & (place == jnp.arange(size)[:, None])
     kept = jnp.where(mask[:, None], rows, 0)
     return jnp.matmul(moved_KxS.astype(rows.dtype), kept, precision="highest"), moved_KxS.any(1)
-
-
-def position_encoding(mask: Bool[Array, "N"], width: int) -> Float[Array, "N d"]:
-    """`l_jk = (1 - j / J) - (k / d) (1 - 2 j / J)`, item j of the J that are real, coordinate k of d; both from 1.
-
-    Source: MemN2N (1503.08895), 4.1. Padding counts for nothing, and its weights mean nothing.
-
-    >>> import jax.numpy as jnp
-    >>> position_encoding(jnp.array([True, True]), 2).tolist()
-    [[0.5, 0.5], [0.5, 1.0]]
-    """
-    share = (jnp.cumsum(mask.astype(jnp.int32)) / jnp.maximum(mask.sum(), 1))[:, None]
-    return (1 - share) - jnp.arange(1, width + 1) / width * (1 - 2 * share)

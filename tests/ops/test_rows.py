@@ -8,7 +8,6 @@ from oracles import rows as oracle
 from oracles.checking import assert_close, assert_same
 
 from memjax import ops
-from memjax.ops.rows import position_encoding
 
 
 @pytest.mark.parametrize("size", [1, 3, 8])
@@ -25,6 +24,6 @@ def test_a_fifo_has_a_size(unchecked):
 
 def test_positions_are_counted_over_the_real_items_alone():
     mask = np.array([0, 1, 1, 0, 1], bool)
-    weights = jax.jit(position_encoding, static_argnums=1)(mask, 4)
+    weights = jax.jit(ops.position_weights, static_argnums=1)(mask, 4)
     assert_close(weights[mask], oracle.position_encoding(3, 4), 1e-6)
-    assert np.isfinite(position_encoding(jnp.zeros(2, bool), 4)).all()
+    assert np.isfinite(ops.position_weights(jnp.zeros(2, bool), 4)).all()
