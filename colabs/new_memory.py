@@ -180,6 +180,6 @@ plt.show()
 
 # %% [markdown]
 # `averages` sees items one by one, and a fact that is evidence looks to it like the same fact among noise; the others
-# see what stands beside it, in the segment or in the state of their controller. One seed and 600 steps are a picture, not
-# a result: for that, `memjax compare` trains every memory of the registry at equal steps, with and without rehearsal,
-# over several seeds.
+# see what stands beside it, in the segment or in the state of their controller. One seed and 600 steps are a picture,
+# not a result: for that, `memjax compare` trains every memory of the registry at equal steps, with and without
+# rehearsal, over several seeds.
