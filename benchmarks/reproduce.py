@@ -23,7 +23,7 @@ from pathlib import Path
 
 import jax
 
-from memjax.cli import read_settings
+from memjax.arguments import read_settings
 from memjax.config import to_mapping
 from memjax.files import read_entries
 from memjax.reporting import load_run

@@ -4,6 +4,7 @@
     memjax train --config=configs/babi.py:rehearsal,task=1 --data_dir=data     CPU size: 9 to 21 min on a core
     memjax train --config=configs/babi.py:continual,task=1 --data_dir=data
     memjax train --config=configs/babi.py:surprise,task=1 --data_dir=data      Titans' memory
+    memjax compare --config=configs/babi.py:task=1 --data_dir=data             all memories, with and without rehearsal
     memjax train --config=configs/babi.py:rehearsal,task=0 --data_dir=data     all jointly, paper size
 
 folder=en (1k), en-10k, or any other folder that was prepared. The published 10k training file of task 3 is not to be
@@ -14,17 +15,41 @@ from ml_collections import ConfigDict
 
 from memjax.config import parse_arg
 from memjax.errors import unknown
+from memjax.memories import registry
 
-VARIANTS = ("rehearsal", "continual", "surprise", "directly", "multi_hop")
+DIRECT = ("directly", "multi_hop")
+
+
+def memory_sizes(name: str, joint: bool) -> dict:
+    """What only this memory has; width, segment and number of slots are everybody's."""
+    encoder = {"layers": 3 if joint else 2, "heads": 4}
+    # Ours to choose: some twenty sentences at most, and about K / sqrt(N). With 1 and 1 few slots come to be used.
+    # Small slots at the start are quicker to be written over.
+    start = {"retention": 20.0, "write_gain": 6.0, "initial_std": 0.2}
+    rehearsal = {"encoder": "transformer", "normalize": "slots", **start, **encoder}
+    controlled = {"memory_width": 64 if joint else 32, "read_heads": 4, "hidden": 256 if joint else 64}
+    sizes = {
+        "compressive": {**encoder, "rate": 5, "recent": 1},
+        "continual": {**rehearsal, "update_heads": 4},
+        "dmsdnc": {**controlled, "blocks": 2, "refresh": 0.1},
+        "dnc": controlled,
+        "ntm": {**controlled, "read_first": False},
+        "nutm": {**controlled, "programs": 4, "program_width": 16, "key_penalty": 0.1},
+        "rehearsal": rehearsal,
+        "stm": {"memory_width": 32 if joint else 16, "retention": 1000.0},
+        "surprise": {**encoder, "memory_heads": 1, "momentum": True, "forgetting": True, "retention": 1000.0},
+    }
+    return sizes.get(name, {})
 
 
 def get_config(arg: str = "rehearsal") -> ConfigDict:
-    """The memory named before the first comma, or `directly`, `multi_hop`; then task=, folder=, seed=."""
-    variant, values = parse_arg(arg, "rehearsal", task=1, folder="en-10k", seed=0)
-    if variant not in VARIANTS:
-        raise unknown("variant of configs/babi.py", variant, VARIANTS)
+    """The memory named before the first comma, or `directly`, `multi_hop`; then task=, folder=, seed=, or memory=."""
+    variant, values = parse_arg(arg, "", memory="rehearsal", task=1, folder="en-10k", seed=0)
+    variant = variant or values["memory"]
     joint = values["task"] == 0
-    direct = variant in ("directly", "multi_hop")
+    direct = variant in DIRECT
+    if not direct and variant not in registry:
+        raise unknown("variant of configs/babi.py", variant, [*registry, *DIRECT])
     continual = variant == "continual"
 
     config = ConfigDict()
@@ -33,16 +58,7 @@ def get_config(arg: str = "rehearsal") -> ConfigDict:
     config.task.update(words=15, data_dir="data")
 
     config.memory = ConfigDict({"name": "rehearsal" if direct else variant, "slots": 20})
-    config.memory.update(layers=3 if joint else 2, heads=4)
-    if variant == "surprise":
-        config.memory.update(memory_heads=1, momentum=True, forgetting=True, retention=1000.0)
-    else:
-        config.memory.update(encoder="transformer", normalize="slots")
-        # Ours to choose: some twenty sentences at most, and about K / sqrt(N). With 1 and 1 few slots come to be used.
-        # Small slots at the start are quicker to be written over.
-        config.memory.update(retention=20.0, write_gain=6.0, initial_std=0.2)
-    if continual:
-        config.memory.update_heads = 4
+    config.memory.update(memory_sizes(config.memory.name, joint))
     # A hidden layer in the head, unlike the paper: without one, yes-or-no questions (tasks 6, 9, 10) cannot be learned.
     config.model = ConfigDict({"width": 128 if joint else 64, "hops": 2, "head_layers": 1, "dtype": "float32"})
 

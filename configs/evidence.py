@@ -7,6 +7,8 @@
     memjax train --config=configs/evidence.py:paper,system=directly  or multi_hop
     memjax train --config=configs/evidence.py:paper,memory=continual the paper's CM: 28.4 / 31.7, discrete 22.1 / 25.0
     memjax train --config=configs/evidence.py:small,memory=surprise  Titans' memory in place of RM's, or at any size
+    memjax train --config=configs/evidence.py:small,memory=dnc       or any other memory
+    memjax compare --config=configs/evidence.py:small --seeds=3      all of them, with and without rehearsal
     memjax train --config=configs/evidence.py:long                   R_l = 1000, K = N = 20
 
 Ablations, each one override:
@@ -32,12 +34,25 @@ SIZES = {
 }
 
 START = {"initial_std": 1.0, "retention": 1.0, "write_gain": 1.0}
-REHEARSAL = {"encoder": "transformer", "normalize": "slots", **START}
-MEMORIES = {
-    "rehearsal": REHEARSAL,
-    "continual": {**REHEARSAL, "update_heads": 4},
-    "surprise": {"memory_heads": 1, "momentum": True, "forgetting": True, "retention": 1000.0},
-}
+
+
+def memory_sizes(name: str, on_cpu: bool) -> dict:
+    """What only this memory has; width, segment and number of slots are everybody's."""
+    encoder = {"layers": 2 if on_cpu else 3, "heads": 4}
+    rehearsal = {"encoder": "transformer", "normalize": "slots", **START, **encoder}
+    controlled = {"memory_width": 32 if on_cpu else 64, "read_heads": 4, "hidden": 64 if on_cpu else 256}
+    sizes = {
+        "compressive": {**encoder, "rate": 5, "recent": 1},
+        "continual": {**rehearsal, "update_heads": 4},
+        "dmsdnc": {**controlled, "blocks": 2, "refresh": 0.1},
+        "dnc": controlled,
+        "ntm": {**controlled, "read_first": False},
+        "nutm": {**controlled, "programs": 4, "program_width": 16, "key_penalty": 0.1},
+        "rehearsal": rehearsal,
+        "stm": {"memory_width": 16 if on_cpu else 32, "retention": 1000.0},
+        "surprise": {**encoder, "memory_heads": 1, "momentum": True, "forgetting": True, "retention": 1000.0},
+    }
+    return sizes.get(name, {})
 
 
 def get_config(arg: str = "demo") -> ConfigDict:
@@ -57,9 +72,7 @@ def get_config(arg: str = "demo") -> ConfigDict:
     config.task.update(train=400, valid=5, test=20, seed=0)
 
     config.memory = ConfigDict({"name": values["memory"], "slots": 20})
-    config.memory.update(MEMORIES.get(values["memory"], {}))
-    if values["memory"] in MEMORIES:
-        config.memory.update(layers=2 if on_cpu else 3, heads=4)
+    config.memory.update(memory_sizes(values["memory"], on_cpu))
     config.model = ConfigDict({"width": 64 if on_cpu else 128, "hops": 2, "head_layers": 0, "dtype": "float32"})
 
     config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})

@@ -1,32 +1,43 @@
 """The command line: train, evaluate, report, prepare. Thin; everything behind it can be imported."""
 
-import runpy
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from absl import flags, logging
-from ml_collections import ConfigDict, config_flags
 from rich.console import Console
 
 import memjax
 from memjax import memories
-from memjax.config import AnyConfig, Config, from_mapping
+from memjax.arguments import parse_flags, read_settings
+from memjax.config import AnyConfig, Config
 from memjax.errors import MemjaxError, require, unknown
+
+if TYPE_CHECKING:
+    from memjax.training.compare import Planned
 
 USAGE = """\
 memjax train    [--config=configs/FILE.py:VARIANT] [--config.KEY=VALUE ...] [--run=FOLDER] [--data_dir=FOLDER]
+memjax compare  --config=configs/FILE.py:VARIANT [--memories=all] [--seeds=1] [--rehearsal=both] [--run=FOLDER]
 memjax evaluate RUN ...
 memjax report   RUN ... [--out=FOLDER]
 memjax prepare  babi --from=ARCHIVE --data_dir=FOLDER [--extra=FOLDER_NAME=FILE ...]
 
 train     trains what the config describes, then tests it and writes a report into the run folder; the same command
           again goes on where it was stopped. Without --config: the evidence task's demo.
+compare   trains several memories in turn, each with and without rehearsal, and puts them into one table and one page. A
+          finished run is not run again. --memories=dnc,ntm picks some, --rehearsal=with or without one kind.
 evaluate  tests the newest checkpoint of each run again.
 report    a table in the terminal, and a page with plots; several runs side by side.
 prepare   reads bAbI's archive (or a folder of its files) into a form that is quick to load. --extra adds one file
           that the archive lacks, such as --extra=en-10k=qa3_three-supporting-facts_train.txt.
 """
+
+# What --rehearsal of `compare` picks: what it adds to a row's name, and to its settings.
+WITH: dict[str, list[str]] = {"": []}
+WITHOUT = {" without rehearsal": ["--config.rehearsal.fragments=0"]}
+KINDS = {"both": WITH | WITHOUT, "with": WITH, "without": WITHOUT}
 
 TOO_LARGE = (
     "this does not fit into memory; lower config.training.batch_size, config.model.width, config.memory.slots "
@@ -38,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit status: 0, or 2 after one line about what the user can mend."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     commands: dict[str, Callable[[list[str]], None]] = {
+        "compare": _compare,
         "evaluate": _evaluate,
         "prepare": _prepare,
         "report": _report,
@@ -71,33 +83,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def read_settings(arguments: list[str]) -> tuple[AnyConfig, Path]:
-    """What the arguments of `memjax train` describe: the config, and the run folder."""
-    values = flags.FlagValues()
-    flags.DEFINE_string("run", None, "where the run is kept", flag_values=values)
-    flags.DEFINE_string("data_dir", None, "where prepared data lies", flag_values=values)
-    sources = [a.split("=", 1)[1] for a in arguments if a.startswith("--config=")]
-    require(len(sources) < 2, f"two configs, {' and '.join(sources[:2])}; give one --config=FILE.py:VARIANT")
-    source = sources[0] if sources else "configs/evidence.py:demo"
-    arguments = [a for a in arguments if not a.startswith("--config=")]
-    require("--config" not in arguments, "write --config=FILE.py:VARIANT, with an equals sign")
-    settings = _load_config(source)
-    _check_overrides(settings, arguments)
-    config_flags.DEFINE_config_dict("config", settings, flag_values=values, sys_argv=["memjax", *arguments])
-    rest = _parse(values, arguments)
-    require(not rest, f"train takes no {' '.join(rest)!r}; see memjax --help")
-    settings = values.config
-    if values.data_dir is not None:
-        require(
-            "data_dir" in settings.task, f"--data_dir is not for the {settings.task.name} task, which needs no data"
-        )
-        settings.task.data_dir = values.data_dir
-    require(values.run != "", "--run= is empty; give it a folder, or leave it out")
-    name = Path(source.partition(":")[0]).stem + "-" + (source.partition(":")[2] or "default")
-    folder = Path(values.run or Path("runs") / name.replace(",", "-").replace("=", "-"))
-    return from_mapping(settings.to_dict()), folder
-
-
 def _train(arguments: list[str]) -> None:
     from memjax.training import experiment
 
@@ -110,6 +95,55 @@ def _train(arguments: list[str]) -> None:
     experiment.train(prepared, folder, console)
     experiment.evaluate(prepared, folder)
     _write_report([folder, *_yardsticks(folder, config)], folder, console)
+
+
+def _compare(arguments: list[str]) -> None:
+    from memjax.reporting import compare, comparison_rows, load_run, print_comparison, write_report
+    from memjax.training.compare import train_all
+    from memjax.training.runs import write_json
+
+    values = flags.FlagValues()
+    flags.DEFINE_string("memories", "all", "names, with commas, or all", flag_values=values)
+    flags.DEFINE_integer("seeds", 1, "how many seeds, from 0", flag_values=values, lower_bound=1)
+    flags.DEFINE_enum("rehearsal", "both", list(KINDS), "which kind", flag_values=values)
+    flags.DEFINE_string("run", "runs/compared", "the folder of all the runs", flag_values=values)
+    own = [a for a in arguments if a.lstrip("-").partition("=")[0] in ("memories", "seeds", "rehearsal", "run")]
+    parse_flags(values, own)
+    plan = _plan(values, [a for a in arguments if a not in own])
+    console, folder = _console(), Path(values.run)
+    try:
+        train_all(plan, console)
+    finally:
+        tested = [planned for planned in plan if (planned.folder / "evaluation.json").exists()]
+        if tested:
+            rows = {p.row: [load_run(q.folder) for q in tested if q.row == p.row] for p in tested}
+            found = compare(rows)
+            write_json(folder / "comparison.json", found)
+            print_comparison(comparison_rows(found), console)
+            page = write_report([run for row in rows.values() for run in row], folder)
+            console.print(f"report: {page}", soft_wrap=True)
+
+
+def _plan(values: flags.FlagValues, arguments: list[str]) -> list["Planned"]:
+    """All runs of a comparison, their configs read and checked."""
+    from memjax.training.compare import Planned
+
+    sources = [a for a in arguments if a.startswith("--config=")] or ["--config=configs/evidence.py:small"]
+    names = list(memories.registry) if values.memories == "all" else [n for n in values.memories.split(",") if n]
+    require(names, "--memories= is empty; name some, or write all")
+    plan = []
+    for name in names:
+        if name not in memories.registry:
+            raise unknown("memory", name, memories.registry)
+        for kind, overrides in KINDS[values.rehearsal].items():
+            for seed in range(values.seeds):
+                variant = f"{sources[0]}{',' if ':' in sources[0] else ':'}memory={name},seed={seed}"
+                rest = [a for a in arguments if a != sources[0]]
+                config, _ = read_settings([variant, *rest, *overrides])
+                require(isinstance(config, Config), "compare is for tasks that ask a memory; see configs/evidence.py")
+                folder = Path(values.run) / f"{name + kind.replace(' ', '-')}-{seed}"
+                plan.append(Planned(name + kind, seed, config, folder))
+    return plan
 
 
 def _evaluate(arguments: list[str]) -> None:
@@ -135,7 +169,7 @@ def _prepare(arguments: list[str]) -> None:
     flags.DEFINE_string("from", None, "an archive, or a folder of files", flag_values=values)
     flags.DEFINE_string("data_dir", "data", "where the prepared data goes", flag_values=values)
     flags.DEFINE_multi_string("extra", [], "FOLDER_NAME=FILE that the archive lacks", flag_values=values)
-    rest = _parse(values, arguments)
+    rest = parse_flags(values, arguments)
     require(rest == ["babi"], "say what to prepare: memjax prepare babi --from=ARCHIVE --data_dir=FOLDER")
     from memjax.tasks.builders import babi
 
@@ -180,73 +214,15 @@ def _yardsticks(folder: Path, config: AnyConfig) -> list[Path]:
 
 
 def _runs(arguments: list[str], values: flags.FlagValues) -> list[Path]:
-    rest = _parse(values, arguments)
+    rest = parse_flags(values, arguments)
     require(rest, "name at least one run folder, such as runs/evidence-demo")
     return [Path(folder) for folder in rest]
-
-
-def _parse(values: flags.FlagValues, arguments: list[str]) -> list[str]:
-    """The arguments that are no flags. Whatever a user can get wrong in a flag becomes one line."""
-    try:
-        return values(["memjax", *arguments])[1:]
-    except flags.UnrecognizedFlagError as error:
-        raise MemjaxError(f"{error}; see memjax --help") from None
-    except (flags.Error, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise MemjaxError(f"cannot read the settings: {_line(error)}") from None
-
-
-def _load_config(source: str) -> ConfigDict:
-    """Runs the config file as given, or the one of that name that memjax came with."""
-    file, _, arg = source.partition(":")
-    package = Path(memjax.__file__).parent
-    candidates = (Path(file), package.parent / file, package / file)
-    located = next((path for path in candidates if path.is_file()), None)
-    hint = "give --config=FILE.py:VARIANT, such as configs/evidence.py:demo"
-    require(located is not None and located.suffix == ".py", f"no config file {file}; {hint}")
-    try:
-        get_config = runpy.run_path(str(located)).get("get_config")
-        if not callable(get_config):
-            raise MemjaxError(f"config file {file} has no function get_config; see configs/evidence.py")
-        settings = get_config(arg) if arg else get_config()
-    except MemjaxError:
-        raise
-    except Exception as error:  # the file is the user's: whatever it raises is theirs to read
-        raise MemjaxError(f"config file {file} fails: {type(error).__name__}: {_line(error)}") from error
-    require(isinstance(settings, ConfigDict), f"get_config() of {file} must return a ConfigDict")
-    return settings
-
-
-def _check_overrides(settings: ConfigDict, arguments: list[str]) -> None:
-    known, groups = [], []
-
-    def walk(group: ConfigDict, path: str) -> None:
-        for key, value in group.items():
-            known.append(f"{path}.{key}")
-            if isinstance(value, ConfigDict):
-                groups.append(known.pop())
-                walk(value, groups[-1])
-
-    walk(settings, "config")
-    for argument in arguments:
-        name = argument.lstrip("-").partition("=")[0]
-        group, _, size = name.rpartition(".")
-        if name in groups:
-            keys = [key.removeprefix(f"{name}.") for key in known if key.startswith(f"{name}.")]
-            raise MemjaxError(f"{name} is a group of settings; write --{name}.KEY=VALUE with one of {', '.join(keys)}")
-        if group == "config.memory" and group in groups and name not in known:
-            memories.check_size(settings.memory.get("name"), size)
-        if name.startswith("config.") and name not in known:
-            raise unknown("setting", name, known)
 
 
 def _console() -> Console:
     """The terminal; what is no terminal has room for every table."""
     console = Console()
     return console if console.is_terminal else Console(width=max(console.width, 240))
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 if __name__ == "__main__":

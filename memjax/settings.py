@@ -30,7 +30,7 @@ def _value(hint: Any, value: Any, path: str) -> Any:
             raise unknown(f"value of {path}", value, typing.get_args(hint))
         return value
     if dataclasses.is_dataclass(hint):
-        return typed(typing.cast(type, hint), value, path)
+        return value if isinstance(value, typing.cast(type, hint)) else typed(typing.cast(type, hint), value, path)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         check_range(value, path, LARGEST_FLOAT)
         value = float(value)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from memjax import memories
+
 ROOT = Path(__file__).parents[1]
 SPREAD = {"median", "q1", "q3", "min", "max"}
 
@@ -123,6 +125,11 @@ def test_bench_surprise_runs_and_writes_what_it_found(tmp_path):
 def test_bench_length_runs_and_writes_what_it_found(tmp_path):
     out = tmp_path / "bench_length.json"
     command = [sys.executable, "benchmarks/bench_length.py", "--quick", "--repeats", "2", "--out", str(out)]
+
+
+def test_bench_memories_runs_and_writes_what_it_found(tmp_path):
+    out = tmp_path / "bench_memories.json"
+    command = [sys.executable, "benchmarks/bench_memories.py", "--quick", "--repeats", "2", "--out", str(out)]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
     environment["XLA_FLAGS"] = "--xla_backend_optimization_level=0"  # compiling is most of the work
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
@@ -132,3 +139,60 @@ def test_bench_length_runs_and_writes_what_it_found(tmp_path):
         (layer, job) for layer in ("token", "chunk", "mlp") for job in ("forward", "gradient")
     ]
     assert all(row["long/short"].keys() >= SPREAD and row["us_per_token"]["long"] > 0 for row in rows)
+
+    found = json.loads(out.read_text())
+
+    theirs = importlib.util.find_spec("dnc") is not None
+    for job in ("forward", "gradient"):
+        rows = [row for row in found["rows"] if row["job"] == job]
+        assert [row["memory"] for row in rows] == list(memories.registry)
+        assert all(row.keys() >= SPREAD and row["us_per_token"] > 0 and row["state_bytes"] > 0 for row in rows)
+    assert [row["contender"] for row in found["dnc"]] == ["memjax", "PyPI dnc"][: 1 + theirs]
+    assert (found["ratio"] is not None) == bool(found["differences"]) == theirs
+
+
+@pytest.fixture(scope="module")
+def memory_networks():
+    spec = importlib.util.spec_from_file_location("memory_networks", ROOT / "benchmarks" / "memory_networks.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("--recipe=joined", "unknown recipe 'joined'; did you mean 'joint'?"),
+        ("--restarts=0", "--restarts must be at least 1, not 0"),
+        ("--tasks=1", "--tasks is for --recipe=single"),
+        ("--data_dir=nowhere", "memjax prepare babi"),
+    ],
+)
+def test_memory_networks_says_in_one_line_what_is_wrong(
+    memory_networks, argument, message, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["memory_networks.py", argument])
+    assert memory_networks.main() == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+
+
+def test_memory_networks_reports_the_restart_of_the_lowest_training_error(memory_networks, monkeypatch):
+    def restart(**means):
+        return {split: {"mean": mean, "loss": 0.1, "tasks": {1: mean, 2: mean}} for split, mean in means.items()}
+
+    restarts = [restart(train=2.0, valid=1.0, test=1.0), restart(train=1.0, valid=3.0, test=5.0)]
+    models = {"joint": {"chosen": 1, "seconds": 2.0, "restarts": restarts}}
+    monkeypatch.setattr(sys, "argv", ["memory_networks.py", "--restarts=2"])
+    found = memory_networks.summary(memory_networks.parse(), models)
+    assert found["test_error"] == {"mean": 5.0, "tasks": {1: 5.0, 2: 5.0}} and found["paper"]["mean"] == 12.4
+    assert len(found["paper"]["tasks"]) == 20 and found["recipe"]["epochs"] == 60
+    assert memory_networks.recipe_of("joint", "en-10k").epochs == 20
+
+
+def test_memory_networks_errors_are_by_task_and_their_mean(memory_networks):
+    np = memory_networks.np
+    wrong = np.array([[True, False, False, False, False, True]])
+    found = memory_networks.errors(memory_networks.Evaluation(np.array([0.5]), wrong), np.array([1, 1, 2, 2, 2, 2]), 0)
+    assert found == {"mean": 37.5, "loss": 0.5, "tasks": {1: 50.0, 2: 25.0}}

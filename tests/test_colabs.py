@@ -58,3 +58,11 @@ def test_in_surprise_the_new_surprises_and_exact_gradients_stay_finite():
     assert new > 2 * repeated
     exact, chunked = (float(x) for x in re.search(r"exact (\S+), chunked (\S+)", text).groups())
     assert exact < 1 < 1e6 < chunked
+
+
+@pytest.mark.slow
+def test_a_memory_of_ones_own_keeps_to_the_contract_and_learns():
+    text = printed(COLABS / "new_memory.py")
+    assert "in two calls as in one: True - padding wrote: 0.0" in text
+    found = {name: float(accuracy) for name, accuracy in re.findall(r"(\w+) +(\d\.\d+) on new streams", text)}
+    assert found["averages"] > 0.5 and found["rehearsal"] > 0.9 and found["dnc"] > 0.9

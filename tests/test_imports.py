@@ -20,16 +20,19 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "memories": ({"errors", "ops", "typing"}, {"flax", "jax", "numpy"}),
     "functional": ({"memories", "typing"}, {"jax"}),
     "tasks": ({"errors"}, {"numpy"}),
-    "config": ({"errors", "settings", "tasks"}, set()),
+    "schema": ({"tasks"}, set()),
+    "limits": ({"errors", "schema"}, set()),
+    "config": ({"errors", "limits", "schema", "settings", "tasks"}, set()),
     "models": ({"config", "errors", "functional", "memories", "ops", "tasks", "typing"}, {"flax", "jax", "numpy"}),
     "training": (
         {"config", "errors", "files", "functional", "memories", "models", "ops", "tasks", "typing"},
         {"absl", "chex", "flax", "grain", "jax", "numpy", "optax", "orbax", "rich", "tensorboardX"},
     ),
     "reporting": ({"errors", "files"}, {"matplotlib", "numpy", "rich"}),
+    "arguments": ({"config", "errors", "memories"}, {"absl", "ml_collections"}),
     "cli": (
-        {"config", "errors", "memories", "models", "reporting", "tasks", "training"},
-        {"absl", "ml_collections", "rich"},
+        {"arguments", "config", "errors", "memories", "models", "reporting", "tasks", "training"},
+        {"absl", "rich"},
     ),
     "the package itself": ({"errors", "functional", "memories", "ops"}, set()),
 }

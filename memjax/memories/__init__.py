@@ -4,23 +4,44 @@ import dataclasses
 import typing
 
 from memjax.errors import MemjaxError, require, unknown
+from memjax.memories.compressive import CompressiveMemory
 from memjax.memories.continual import ContinualMemory
 from memjax.memories.contract import Memory, Slots, memorize
+from memjax.memories.dmsdnc import DMSDNC
+from memjax.memories.dnc import DNC
+from memjax.memories.memn2n import MemN2NMemory
+from memjax.memories.ntm import NTM
+from memjax.memories.nutm import NUTM
 from memjax.memories.rehearsal import RehearsalMemory
+from memjax.memories.stm import TwoMemory
 from memjax.memories.surprise import SurpriseMemory
 
 registry: dict[str, type[Memory]] = {
+    "compressive": CompressiveMemory,
     "continual": ContinualMemory,
+    "dmsdnc": DMSDNC,
+    "dnc": DNC,
+    "ntm": NTM,
+    "nutm": NUTM,
+    "memn2n": MemN2NMemory,
     "rehearsal": RehearsalMemory,
+    "stm": TwoMemory,
     "surprise": SurpriseMemory,
 }
 
 __all__ = [
+    "DMSDNC",
+    "DNC",
+    "NTM",
+    "NUTM",
+    "CompressiveMemory",
     "ContinualMemory",
+    "MemN2NMemory",
     "Memory",
     "RehearsalMemory",
     "Slots",
     "SurpriseMemory",
+    "TwoMemory",
     "check_size",
     "create",
     "memorize",

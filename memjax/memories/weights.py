@@ -5,7 +5,7 @@ import math
 import flax.linen as nn
 import jax.numpy as jnp
 
-from memjax.ops import AdditiveParams, GRUParams, MultiHeadGRUParams
+from memjax.ops import AdditiveParams, GRUParams, InterfaceParams, LSTMParams, MultiHeadGRUParams, ProgramParams
 
 _dense = nn.initializers.lecun_normal()
 _zeros = nn.initializers.zeros_init()
@@ -62,4 +62,38 @@ def multi_head_gru_params(
         w_item=module.param(f"{name}_w_item", _stacked((heads,), gain), (heads, width, hidden)),
         gru=gru_params(module, f"{name}_gru", hidden, hidden, heads, retention=retention),
         w_out=module.param(f"{name}_w_out", _dense, (heads * hidden, width)),
+    )
+
+
+def lstm_params(module: nn.Module, name: str, inputs: int, again: int, hidden: int) -> LSTMParams:
+    """`LSTMParams` called `name_w_x`, ..; again: the width of all that recurs. Forgets little at the start."""
+
+    def remembering(key, shape):
+        del key
+        return jnp.zeros(shape).at[hidden : 2 * hidden].set(1.0)
+
+    return LSTMParams(
+        w_x=module.param(f"{name}_w_x", _dense, (inputs, 4 * hidden)),
+        w_h=module.param(f"{name}_w_h", _dense, (again, 4 * hidden)),
+        b=module.param(f"{name}_b", remembering, (4 * hidden,)),
+    )
+
+
+def interface_params(module: nn.Module, name: str, hidden: int, size: int) -> InterfaceParams:
+    """`InterfaceParams` called `name_w` and `name_b`."""
+    return InterfaceParams(
+        w=module.param(f"{name}_w", _dense, (hidden, size)), b=module.param(f"{name}_b", _zeros, (size,))
+    )
+
+
+def program_params(
+    module: nn.Module, name: str, programs: int, key_width: int, hidden: int, size: int
+) -> ProgramParams:
+    """`ProgramParams` called `name_keys`, ..; the keys are distinct, or the programs would stay alike for ever."""
+    return ProgramParams(
+        keys=module.param(f"{name}_keys", nn.initializers.normal(1.0), (programs, key_width)),
+        programs=module.param(f"{name}_programs", _stacked((programs,)), (programs, hidden, size)),
+        w_query=module.param(f"{name}_w_query", _dense, (hidden, key_width + 1)),
+        b_query=module.param(f"{name}_b_query", _zeros, (key_width + 1,)),
+        b=module.param(f"{name}_b", _zeros, (size,)),
     )

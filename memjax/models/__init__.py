@@ -7,14 +7,17 @@ from typing import Any
 import jax.numpy as jnp
 
 from memjax import memories
-from memjax.config import Config, SequenceModelConfig
+from memjax.config import CellConfig, Config, SequenceModelConfig
 from memjax.errors import MemjaxError, require
 from memjax.models.asked import AskedMemory
+from memjax.models.cells import DNCCell, ExternalCell, NTMCell, NUTMCell
 from memjax.models.direct import DirectlyReason, HistorySampler, MultiHopReason
 from memjax.models.language import LanguageModel, generate
+from memjax.models.memory_network import MemN2N, answer_rows
 from memjax.models.surprise_layer import LMM
 from memjax.models.titans import MAC, MAG, MAL
 from memjax.models.window_attention import WindowAttention
+from memjax.tasks.algorithmic import BitsShape
 from memjax.tasks.contract import TaskShape
 from memjax.tasks.sequence import SequenceShape
 
@@ -26,13 +29,19 @@ __all__ = [
     "MAG",
     "MAL",
     "AskedMemory",
+    "DNCCell",
     "DirectlyReason",
     "HistorySampler",
     "LanguageModel",
+    "MemN2N",
     "MultiHopReason",
+    "NTMCell",
+    "NUTMCell",
     "System",
     "WindowAttention",
+    "answer_rows",
     "build",
+    "build_cell",
     "build_sampler",
     "build_sequence",
     "generate",
@@ -75,3 +84,11 @@ def build_sequence(model: SequenceModelConfig, shape: SequenceShape) -> Language
     return LanguageModel(
         shape.vocabulary, model.width, model.depth, model.hidden, partial(layer, **own), model.dropout, dtype
     )
+
+
+def build_cell(model: CellConfig, shape: BitsShape) -> ExternalCell:
+    """The cell that a config describes, for a task of this shape."""
+    cell = {"dnc": DNCCell, "ntm": NTMCell, "nutm": NUTMCell}[model.cell]
+    own = {"programs": model.programs} if model.cell == "nutm" else {}
+    sizes = model.rows, model.memory_width, model.read_heads, model.hidden
+    return cell(shape.outputs, *sizes, dtype=jnp.dtype(model.dtype), **own)

@@ -1,7 +1,8 @@
-"""The tasks, behind two contracts: streams that are asked, and sequences. `create` makes any of them from its spec."""
+"""The tasks, behind three contracts: streams that are asked, sequences of tokens, and of bits. `create` makes any."""
 
 from typing import overload
 
+from memjax.tasks.algorithmic import Algorithmic, AlgorithmicSpec, BitsShape, BitsTask
 from memjax.tasks.babi import Babi, BabiSpec
 from memjax.tasks.contract import Batch, Split, Task, TaskShape, check_batch
 from memjax.tasks.evidence import Evidence, EvidenceSpec
@@ -12,8 +13,10 @@ from memjax.tasks.sequence import SequenceShape, SequenceTask
 
 AskedSpec = BabiSpec | EvidenceSpec
 SequenceSpec = LanguageSpec | NeedleSpec | RecallSpec
+AnyTask = Task | SequenceTask | BitsTask
 
 specs: dict[str, type] = {
+    "algorithmic": AlgorithmicSpec,
     "babi": BabiSpec,
     "evidence": EvidenceSpec,
     "language": LanguageSpec,
@@ -21,6 +24,7 @@ specs: dict[str, type] = {
     "recall": RecallSpec,
 }
 _tasks: dict[type, type] = {
+    AlgorithmicSpec: Algorithmic,
     BabiSpec: Babi,
     EvidenceSpec: Evidence,
     LanguageSpec: Language,
@@ -29,10 +33,15 @@ _tasks: dict[type, type] = {
 }
 
 __all__ = [
+    "Algorithmic",
+    "AlgorithmicSpec",
+    "AnyTask",
     "AskedSpec",
     "Babi",
     "BabiSpec",
     "Batch",
+    "BitsShape",
+    "BitsTask",
     "Evidence",
     "EvidenceSpec",
     "Language",
@@ -61,6 +70,10 @@ def create(spec: AskedSpec) -> Task: ...
 def create(spec: SequenceSpec) -> SequenceTask: ...
 
 
-def create(spec: AskedSpec | SequenceSpec) -> Task | SequenceTask:
+@overload
+def create(spec: AlgorithmicSpec) -> BitsTask: ...
+
+
+def create(spec: AskedSpec | SequenceSpec | AlgorithmicSpec) -> AnyTask:
     """Makes the task that a spec describes."""
     return _tasks[type(spec)](spec)

@@ -7,10 +7,10 @@ import jax
 import numpy as np
 
 from memjax.errors import require
-from memjax.tasks import Batch, SequenceTask, Split, Task, check_batch
+from memjax.tasks import AnyTask, Batch, Split, check_batch
 
 
-def train_batches(task: Task | SequenceTask, batch_size: int, seed: int) -> grain.DatasetIterator:
+def train_batches(task: AnyTask, batch_size: int, seed: int) -> grain.DatasetIterator:
     """An iterator over this process's share of each batch; its position can be checkpointed.
 
     Every epoch visits all training examples in an order of its own, which depends on the seed and the epoch alone.
@@ -31,7 +31,7 @@ def train_batches(task: Task | SequenceTask, batch_size: int, seed: int) -> grai
 
 
 def evaluation_batches(
-    task: Task | SequenceTask, split: Split, batch_size: int, limit: int | None = None
+    task: AnyTask, split: Split, batch_size: int, limit: int | None = None
 ) -> Iterator[tuple[Batch, np.ndarray]]:
     """(batch, weight) over a split once, or over `limit` examples spread evenly over it.
 

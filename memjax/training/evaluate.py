@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 
 from memjax.functional import functional
 from memjax.models import AskedMemory, System
-from memjax.tasks import SequenceTask, Split, Task
+from memjax.tasks import AnyTask, Split, Task
 from memjax.training.data import evaluation_batches
 from memjax.training.objective import answer_example
 from memjax.training.sharding import place_batch, replicated, split
@@ -34,12 +34,10 @@ def measure_answer(model: System, params: Params, example: dict) -> Measured:
     return Measured(loss, known.astype(loss.dtype), metrics["accuracy"], jnp.ones(()))
 
 
-def make_evaluator(
-    measure: Callable[[Params, dict], Measured], task: Task | SequenceTask, mesh: Mesh, batch_size: int
-) -> Callable:
+def make_evaluator(measure: Callable[[Params, dict], Measured], task: AnyTask, mesh: Mesh, batch_size: int) -> Callable:
     """`evaluate(params, split, limit=None) -> metrics`, compiled once for each shape.
 
-    Metrics: accuracy, answer_loss (nats), examples, and under `tags` accuracy and examples for each value of each tag.
+    Metrics: accuracy, answer_loss (nats), answers, examples, and all but the loss for each value of each tag in `tags`.
     What diverged, so that its loss is not finite, is an error: counted in `diverged`, and answer_loss is NaN.
     """
     tags = task.shape.tags
@@ -66,7 +64,7 @@ def make_evaluator(
         loss, losses, right, answers, diverged, examples = totals["all"]
         by_tag = {
             tag: {
-                value: {"accuracy": float(row[2] / row[3]), "examples": int(row[-1])}
+                value: {"accuracy": float(row[2] / row[3]), "answers": int(row[3]), "examples": int(row[-1])}
                 for value, row in zip(values, totals[tag])
                 if row[-1]
             }
@@ -75,6 +73,7 @@ def make_evaluator(
         return {
             "accuracy": float(right / answers),
             "answer_loss": math.nan if diverged else float(loss / max(losses, 1)),
+            "answers": int(answers),
             "examples": int(examples),
             "diverged": int(diverged),
             "tags": by_tag,

@@ -11,11 +11,12 @@ import numpy as np
 from rich.console import Console
 
 from memjax import tasks
-from memjax.config import AnyConfig, Config
+from memjax.config import AnyConfig, Config, SequenceConfig
 from memjax.errors import require
 from memjax.tasks import check_batch
 from memjax.training import runs
 from memjax.training.asked import asked_experiment
+from memjax.training.bits import bits_experiment
 from memjax.training.phase import Experiment, initial_state, load_phase, phase_evaluator, run_phase
 from memjax.training.sequences import sequence_experiment
 from memjax.typing import Params
@@ -23,13 +24,19 @@ from memjax.typing import Params
 
 def prepare(config: AnyConfig) -> Experiment:
     """Makes the task, the system and the mesh. Raises `MemjaxError` for whatever does not fit, before compiling."""
-    experiment = asked_experiment(config) if isinstance(config, Config) else sequence_experiment(config)
+    experiment = _experiment(config)
     task, batch_size = experiment.task, config.training.batch_size
     examples = task.size("train")
     require(examples >= batch_size, f"there are {examples} training examples, fewer than one batch of {batch_size}")
     check_batch(task.shape, task.examples("train", np.arange(batch_size)))
     jax.eval_shape(lambda: initial_state(experiment, experiment.phases[-1]))  # sizes that cannot be end here
     return experiment
+
+
+def _experiment(config: AnyConfig) -> Experiment:
+    if isinstance(config, Config):
+        return asked_experiment(config)
+    return sequence_experiment(config) if isinstance(config, SequenceConfig) else bits_experiment(config)
 
 
 def train(experiment: Experiment, folder: Path, console: Console) -> Params:

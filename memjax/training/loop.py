@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from memjax.config import TrainingConfig
 from memjax.errors import MemjaxError
-from memjax.tasks import SequenceTask, Task
+from memjax.tasks import AnyTask
 from memjax.training import checkpoint
 from memjax.training.data import train_batches
 from memjax.training.runs import MetricsLog
@@ -31,7 +31,7 @@ def fit(
     state: TrainState,
     frozen: Params,
     validate: Callable[[Params], dict],
-    task: Task | SequenceTask,
+    task: AnyTask,
     config: TrainingConfig,
     steps: int,
     mesh: Mesh,

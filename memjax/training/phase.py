@@ -12,7 +12,7 @@ from rich.console import Console
 
 from memjax.config import AnyConfig
 from memjax.errors import require
-from memjax.tasks import SequenceTask, Task
+from memjax.tasks import AnyTask
 from memjax.training import checkpoint
 from memjax.training.evaluate import Measured, make_evaluator
 from memjax.training.loop import fit
@@ -40,7 +40,7 @@ class Experiment(NamedTuple):
 
     config: AnyConfig
     label: str
-    task: Task | SequenceTask
+    task: AnyTask
     mesh: Mesh
     phases: tuple[Phase, ...]
     facts: Callable[[Params, dict[str, Any]], dict[str, Any]]

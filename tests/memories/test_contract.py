@@ -16,11 +16,21 @@ from memjax.errors import MemjaxError
 from memjax.memories import memorize
 
 T, N, WIDTH, BATCH = 4, 3, 4, 8
+CONTROLLED = {"slots": 4, "width": WIDTH, "memory_width": 3, "read_heads": 2, "hidden": 5}
 TRANSFORMER = {"slots": 3, "width": WIDTH, "segment": N, "layers": 1, "heads": 2}
 VARIANTS = {
+    "compressive": ("compressive", {**TRANSFORMER, "layers": 2, "rate": 2}),
+    "compressive, two recent segments": ("compressive", {**TRANSFORMER, "recent": 2}),
     "continual": ("continual", {**TRANSFORMER, "update_heads": 2}),
+    "dmsdnc": ("dmsdnc", {**CONTROLLED, "blocks": 2}),
+    "dnc": ("dnc", CONTROLLED),
+    "ntm": ("ntm", CONTROLLED),
+    "ntm, reads first": ("ntm", {**CONTROLLED, "read_first": True}),
+    "nutm": ("nutm", {**CONTROLLED, "programs": 2, "program_width": 3}),
+    "memn2n": ("memn2n", {"slots": 3, "width": WIDTH}),
     "rehearsal": ("rehearsal", TRANSFORMER),
     "rehearsal, other options": ("rehearsal", {**TRANSFORMER, "encoder": "gru", "normalize": "items"}),
+    "stm": ("stm", {"slots": 3, "width": WIDTH, "memory_width": 5}),
     "surprise": ("surprise", {**TRANSFORMER, "memory_heads": 2}),
     "surprise, ablated": ("surprise", {**TRANSFORMER, "momentum": False, "forgetting": False}),
 }

@@ -12,6 +12,12 @@ from memjax.memories import memorize
 SIZES = {"slots": 4, "width": 8, "segment": 3, "layers": 1, "heads": 2}
 
 
+def sizes_of(name):
+    """Those of `SIZES` that a memory takes."""
+    known = {"slots"} | memories.registry.get(name, memories.RehearsalMemory).__dataclass_fields__.keys()
+    return {size: value for size, value in SIZES.items() if size in known}
+
+
 @pytest.fixture(autouse=True)
 def nothing_compiles():
     """A listener hears every compilation; none may have happened by the end of the test."""
@@ -67,11 +73,24 @@ def raises(*words):
         ("rehearsal", {"segment": "3"}, ["segment", "'3'"]),
         ("rehearsal", {"width": 8.0}, ["width", "8.0"]),
         ("continual", {"update_heads": None}, ["update_heads", "None"]),
+        ("compressive", {"rate": 0}, ["rate", "at least 1", "not 0"]),
+        ("compressive", {"recent": 0}, ["recent", "at least 1", "not 0"]),
+        ("compressive", {"layers": 0}, ["layers", "at least 1", "not 0"]),
+        ("compressive", {"heads": 3}, ["width 8", "multiple of heads 3"]),
+        ("compressive", {"rate": 2, "recent": 3}, ["slots must be at least 6", "recent 3 x segment 3", "not 4"]),
+        ("memn2n", {"width": 0}, ["width", "at least 1", "not 0"]),
+        ("memn2n", {"slots": -1}, ["slots", "at least 1", "not -1"]),
+        ("memn2n", {"heads": 2}, ["heads is a size of memory=", "not of memory=memn2n"]),
+        ("stm", {}, ["the stm memory needs memory_width"]),
+        ("stm", {"memory_width": 1}, ["memory_width", "at least 2", "not 1"]),
+        ("stm", {"memory_width": 4, "width": 0}, ["width", "at least 1", "not 0"]),
+        ("stm", {"memory_width": 4, "retention": 0.0}, ["retention", "above 0", "not 0.0"]),
+        ("stm", {"memory_width": 4, "segment": 3}, ["segment is a size of memory=", "not of memory=stm"]),
     ],
     ids=str,
 )
 def test_a_memory_that_cannot_be_is_one_clear_line(name, change, words):
-    sizes = {key: value for key, value in {**SIZES, **change}.items() if value is not ...}
+    sizes = {key: value for key, value in {**sizes_of(name), **change}.items() if value is not ...}
     with raises(*words):
         memories.create(name, **sizes)
 
@@ -113,6 +132,7 @@ def test_segments_shorter_than_the_encoder_was_made_for_are_welcome():
 
 @pytest.mark.parametrize("name", memories.registry)
 def test_every_memory_refuses_to_have_no_slots(name):
-    sizes = SIZES if name in ("rehearsal", "continual") else {"slots": 4}
-    with pytest.raises(MemjaxError):
-        memories.create(name, **{**sizes, "slots": 0})
+    own = {"stm": {"memory_width": 4}}.get(name, {})
+    memories.create(name, **sizes_of(name), **own)
+    with raises("slots must be at least 1, not 0"):
+        memories.create(name, **{**sizes_of(name), **own, "slots": 0})

@@ -10,7 +10,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from memjax import ops
-from oracles import addressing, attention, gru, losses, recurrence, slots, surprise
+from oracles import (
+    addressing,
+    attention,
+    compressive,
+    gru,
+    losses,
+    memory_network,
+    recurrence,
+    rows,
+    slots,
+    stm,
+    surprise,
+)
 
 A, K, N, T, D, V, F = 3, 3, 4, 3, 4, 5, 4
 
@@ -215,6 +227,48 @@ def momentum_recurrence(impl):
     )
 
 
+def sentence_aux(rng):
+    return mask_of(N)(rng) | {"ids": rng.integers(0, V, N).astype(np.int32)}
+
+
+def embed_sentence(encoding):
+    return Case(
+        without_params(partial(ops.embed_sentence, encoding=encoding)),
+        without_params(partial(memory_network.embed_sentence, encoding=encoding)),
+        nothing,
+        {"words": (N, D)},
+        mask_of(N),
+        padding=padded("words"),
+    )
+
+
+def sentence_weights(encoding):
+    return Case(
+        without_params(partial(ops.sentence_weights, vocabulary=V, encoding=encoding)),
+        without_params(partial(memory_network.sentence_weights, vocabulary=V, encoding=encoding)),
+        nothing,
+        {},
+        sentence_aux,
+    )
+
+
+def memory_hop(linear, moved=False):
+    """moved: with a transition, as under layer-wise tying."""
+
+    def with_params(function):
+        return lambda params, **arguments: function(**arguments, linear=linear, **params)
+
+    return Case(
+        with_params(ops.memory_hop),
+        with_params(memory_network.memory_hop),
+        lambda rng: {"transition": rng.normal(size=(D, D))} if moved else {},
+        {"query": (D,), "keys": (N, D), "values": (N, D)},
+        mask_of(N),
+        ("query",),
+        lambda aux: {"keys": ~aux["mask"], "values": ~aux["mask"]},
+    )
+
+
 def addressing_case(op, oracle, data, state=(), aux=lambda rng: {}, **ranges):
     """ranges: for an argument, the function that takes any number to where that argument may lie."""
 
@@ -222,6 +276,61 @@ def addressing_case(op, oracle, data, state=(), aux=lambda rng: {}, **ranges):
         return lambda params, **raw: function(**{k: ranges[k](x, xp) if k in ranges else x for k, x in raw.items()})
 
     return Case(ranged(op, jnp), ranged(oracle, np), nothing, data, aux, state)
+
+
+def sam(rng):
+    return ops.SAMParams(*(rng.normal(size=size) for size in ((3, K, D), (3, D), (3, D))))
+
+
+def two_memory_step():
+    def params(rng):
+        keep, blend = np.asarray(rng.normal()), np.asarray(rng.normal())
+        return ops.TwoMemoryParams(sam(rng), rng.normal(size=(D, 2 * D)), keep, blend)
+
+    def run(params, items, relations, **features):
+        state = ops.TwoMemoryState(items, relations)
+        return tuple(ops.two_memory_step(params, state, ops.TwoMemoryFeatures(**features)))
+
+    shapes = {"items": (D, D), "relations": (K, D, D), "left": (D,), "right": (D,), "address": (K,), "gates": (2 * D,)}
+    return Case(run, stm.two_memory_step, params, shapes, state=("items", "relations"))
+
+
+def newest_rows(size):
+    """Values alone; which of them are filled has no gradient: see test_rows.py."""
+    return Case(
+        lambda params, rows, mask: ops.newest_rows(rows, mask, size)[0],
+        lambda params, **data: rows.newest_rows(**data, size=size)[0],
+        nothing,
+        {"rows": (5, D)},
+        mask_of(5),
+        padding=padded("rows"),
+    )
+
+
+def compressor(rng):
+    return ops.CompressorParams(rng.normal(size=(2, D, D)), rng.normal(size=D))
+
+
+def memory_attention(rng):
+    heads = (rng.normal(size=(D, 2, 3)) for _ in range(3))
+    return ops.MemoryAttentionParams(rng.normal(size=D), rng.normal(size=D), *heads)
+
+
+def reconstruction_loss():
+    """Only the compressor has a gradient; all else is drawn for each example as what has none."""
+
+    def separated(function):
+        def call(params, x, mask, rows, row_mask, **attention):
+            return function(ops.MemoryAttentionParams(**attention), params, x, mask, rows, row_mask)
+
+        return call
+
+    def draw(rng):
+        arrays = {"x": rng.normal(size=(N, D)), "rows": rng.normal(size=(5, D)), **memory_attention(rng)._asdict()}
+        return {**arrays, **mask_of(N)(rng), **mask_of(5, name="row_mask")(rng)}
+
+    op, oracle = separated(ops.reconstruction_loss), separated(compressive.reconstruction_loss)
+    return Case(op, oracle, compressor, {}, draw)
 
 
 def simplex(raw, xp):
@@ -323,6 +432,46 @@ CASES: dict[str, Case] = {
     "surprise_memory": surprise_memory("chunk", "closed_form"),
     "surprise_memory sequential": surprise_memory("chunk", "sequential"),
     "surprise_memory by token": surprise_memory("token", "auto"),
+    "position_weights": Case(
+        without_params(partial(ops.position_weights, width=D)),
+        without_params(partial(memory_network.position_weights, width=D)),
+        nothing,
+        {},
+        mask_of(N),
+    ),
+    "embed_sentence by position": embed_sentence("position"),
+    "embed_sentence as a bag": embed_sentence("bag"),
+    "sentence_weights by position": sentence_weights("position"),
+    "sentence_weights as a bag": sentence_weights("bag"),
+    "embed_weights": Case(
+        ops.embed_weights, memory_network.embed_weights, lambda rng: rng.normal(size=(V, D)), {"weights": (2, V)}
+    ),
+    "memory_hop": memory_hop(linear=False),
+    "memory_hop linear": memory_hop(linear=True),
+    "memory_hop with a transition": memory_hop(linear=False, moved=True),
+    "newest_rows all of them": newest_rows(7),
+    "newest_rows few of them": newest_rows(2),
+    "compress_rows": Case(
+        lambda params, **data: ops.compress_rows(params, **data)[0],
+        lambda params, **data: compressive.compress_rows(params, **data)[0],
+        compressor,
+        {"rows": (5, D)},
+        mask_of(5),
+        padding=padded("rows"),
+    ),
+    "memory_attention": Case(
+        ops.memory_attention,
+        compressive.memory_attention,
+        memory_attention,
+        {"x": (N, D), "context": (5, D), "ages": (5, D)},
+        mask_of(5),
+        padding=padded("context"),
+    ),
+    "reconstruction_loss": reconstruction_loss(),
+    "self_attentive_memory": Case(
+        ops.self_attentive_memory, stm.self_attentive_memory, sam, {"memory": (D, D)}, state=("memory",)
+    ),
+    "two_memory_step": two_memory_step(),
     "content_weights": addressing_case(
         ops.content_weights,
         addressing.content_weights,

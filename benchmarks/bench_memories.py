@@ -1,0 +1,246 @@
+"""What does a token cost in each memory? Time and bytes, for all of the registry; and the DNC against PyPI's `dnc`.
+
+    python benchmarks/bench_memories.py              # B=16, T=20, N=10, K=20, d=64; DNC: 256 rows of 64, B=16, L=50
+    python benchmarks/bench_memories.py --quick      # tiny sizes: does it run?
+
+Every memory reads the same streams at the sizes that configs/evidence.py gives it for a CPU: forward, and the gradient
+of a mean square of its slots in all its weights. Turns are interleaved. bytes: of the state, which no stream changes;
+and what XLA needs for the gradient beside its arguments, over the tokens of a stream.
+
+The DNC of PyPI has the same sizes, and a pass over a sequence of vectors with its gradient. Before timing, one access
+to the memory from the same state must give the same: there the two define the same thing, but for what each does to the
+numbers of its interface. (Its controller is not told what was read before, which spares it a product.)
+"""
+
+import argparse
+import dataclasses
+import runpy
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import timing
+from rich.console import Console
+from rich.table import Table
+
+from memjax import functional, memories, ops
+from memjax.memories import memorize
+from memjax.models import DNCCell
+
+try:
+    import torch_dnc
+except ImportError:
+    torch_dnc = None
+
+ROOT = Path(__file__).parents[1]
+TOLERANCE = 1e-4
+TARGET = 5.0  # PyPI's dnc over ours
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """Sizes of one benchmark run."""
+
+    batch: int = 16
+    segments: int = 20
+    segment: int = 10
+    slots: int = 20
+    width: int = 64
+    # Of the DNC, those of its bAbI model.
+    length: int = 50
+    inputs: int = 64
+    rows: int = 256
+    memory_width: int = 64
+    heads: int = 4
+    hidden: int = 256
+
+
+QUICK = Sizes(2, 3, 2, 4, 8, length=4, inputs=5, rows=6, memory_width=4, heads=2, hidden=7)
+
+
+def own_sizes(name: str, sizes: Sizes) -> dict[str, Any]:
+    """What configs/evidence.py gives a memory on a CPU, and the sizes of this benchmark."""
+    settings = runpy.run_path(str(ROOT / "configs" / "evidence.py"))["memory_sizes"](name, True)
+    fields = {field.name for field in dataclasses.fields(memories.registry[name])}
+    shared = {"width": sizes.width, "segment": sizes.segment}
+    return settings | {key: value for key, value in shared.items() if key in fields}
+
+
+def jobs(name: str, sizes: Sizes, seed: int) -> tuple[dict[str, Callable], dict[str, Any]]:
+    """The two jobs of a memory, compiled, and its facts."""
+    memory = memories.create(name, slots=sizes.slots, **own_sizes(name, sizes))
+    shape = (sizes.batch, sizes.segments, sizes.segment, sizes.width)
+    items = jnp.asarray(np.random.default_rng(seed).standard_normal(shape, np.float32))
+    params = memory.init(jax.random.key(seed), items[0, :1], method=memorize)
+
+    def slots(params, items):
+        state, aux_loss = memory.apply(params, items, method=memorize)
+        return memory.apply(params, state, method="slots").values, aux_loss
+
+    def loss(params, items):
+        values, aux_losses = jax.vmap(slots, (None, 0))(params, items)
+        return (values**2).mean() + aux_losses.mean()
+
+    forward, _ = timing.compiled(jax.vmap(slots, (None, 0)), params, items)
+    gradient, facts = timing.compiled(jax.grad(loss), params, items)
+    state = jax.eval_shape(lambda: functional(memory).initial_state(params))
+    facts |= {
+        "parameters": sum(leaf.size for leaf in jax.tree.leaves(params)),
+        "state_bytes": sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state)),
+    }
+    return {"forward": partial(forward, params, items), "gradient": partial(gradient, params, items)}, facts
+
+
+def measure(sizes: Sizes, args: argparse.Namespace) -> list[dict[str, Any]]:
+    """A row for each memory and job."""
+    made = {}
+    for name in memories.registry:
+        print(f"compiling {name}", file=sys.stderr, flush=True)
+        made[name] = jobs(name, sizes, args.seed)
+    rows, tokens = [], sizes.batch * sizes.segments * sizes.segment
+    for job in ("forward", "gradient"):
+        times = timing.take_turns({name: calls[job] for name, (calls, _) in made.items()}, args.repeats)
+        for name, values in times.items():
+            facts = dict(made[name][1])
+            temp = facts.pop("temp_bytes", None)
+            if job == "gradient" and temp is not None:
+                facts["gradient_bytes_per_token"] = temp / tokens
+            spread = timing.spread(values)
+            rows.append(
+                {"memory": name, "job": job, "us_per_token": 1e6 * spread["median"] / tokens, **spread, **facts}
+            )
+    return rows
+
+
+def our_interface(theirs: np.ndarray, sizes: Sizes) -> np.ndarray:
+    """Numbers that say to our memory what these say to theirs: tanh of keys and of what is written, its own strengths,
+    and the read modes in its order (before, after, by content).
+    """
+    heads, width = sizes.heads, sizes.memory_width
+    cuts = np.cumsum([heads * width, heads, width, 1, width, width, heads + 2])
+    keys, strengths, key, strength, erase, add, gates, modes = np.split(theirs, cuts)
+
+    def softplus(x):
+        return np.log1p(np.exp(x))
+
+    def less_one(x):  # 1 + softplus(y) = softplus(x)
+        return np.log(np.expm1(softplus(x) - 1))
+
+    modes = modes.reshape(heads, 3)[:, [0, 2, 1]].ravel()
+    parts = (np.tanh(keys), less_one(strengths), np.tanh(key), less_one(strength), erase, np.tanh(add), gates, modes)
+    return np.concatenate(parts)
+
+
+def check(sizes: Sizes, seed: int) -> dict[str, float]:
+    """Largest differences from PyPI's dnc after one access, from a random state."""
+    rng = np.random.default_rng(seed)
+    rows, width, heads = sizes.rows, sizes.memory_width, sizes.heads
+
+    def simplex(*shape):
+        return rng.dirichlet(np.full(rows, 0.3), shape) * rng.random((*shape, 1))
+
+    links = rng.random((rows, rows)) / rows
+    np.fill_diagonal(links, 0)
+    start = {
+        "memory": rng.normal(size=(rows, width)),
+        "usage": rng.random(rows),
+        "write_weights": simplex(),
+        "read_weights": simplex(heads),
+        "links": links,
+        "precedence": simplex(),
+    }
+    flat = rng.normal(size=ops.dnc_interface_size(width, heads))
+    strengths = [*range(heads * width, heads * width + heads), heads * width + heads + width]
+    flat[strengths] = 2 + np.abs(flat[strengths])  # ours are never below 1
+    theirs = torch_dnc.access(rows, width, heads, flat, start)
+    idle = {"hidden": np.zeros(1), "cell": np.zeros(1), "reads": np.zeros((heads, width))}
+    state = ops.DNCState(**{name: jnp.asarray(x, jnp.float32) for name, x in (idle | start).items()})
+    controller = ops.LSTMParams(jnp.zeros((1, 4)), jnp.zeros((1 + heads * width, 4)), jnp.zeros(4))
+    said = jnp.asarray(our_interface(flat, sizes), jnp.float32)
+    params = ops.ExternalParams(controller, ops.InterfaceParams(jnp.zeros((1, said.shape[0])), said))
+    ours = ops.dnc_step(params, state, jnp.zeros(4))._asdict()
+    found = {name: float(np.abs(ours[name] - other).max()) for name, other in theirs.items()}
+    for name, difference in found.items():
+        if not difference < TOLERANCE:
+            raise SystemExit(f"not the same function: {name} of the DNC differs by {difference:.2e}")
+    return found
+
+
+def race(sizes: Sizes, args: argparse.Namespace) -> tuple[list[dict[str, Any]], dict[str, float] | None]:
+    """Forward and backward over a sequence: rows of the two, and the ratio of theirs over ours."""
+    x = np.random.default_rng(args.seed).standard_normal((sizes.batch, sizes.length, sizes.inputs), np.float32)
+    model = nn.RNN(DNCCell(sizes.inputs, sizes.rows, sizes.memory_width, sizes.heads, sizes.hidden))
+    params = model.init(jax.random.key(args.seed), x)
+    slope = jax.value_and_grad(lambda params, x: jnp.square(model.apply(params, x)).mean(), argnums=(0, 1))
+    run, facts = timing.compiled(slope, params, jnp.asarray(x))
+    contenders: dict[str, Callable] = {"memjax": partial(run, params, jnp.asarray(x))}
+    if torch_dnc is not None:
+        contenders["PyPI dnc"] = torch_dnc.gradient(sizes, x)
+    times = timing.take_turns(contenders, args.repeats)
+    rows = [{"contender": name, **timing.spread(values)} for name, values in times.items()]
+    rows[0] |= facts
+    return rows, timing.ratio(times["PyPI dnc"], times["memjax"]) if "PyPI dnc" in times else None
+
+
+def show(results: dict[str, Any]) -> None:
+    """Prints the results as tables."""
+    console = Console(width=120)
+    table = Table("memory", "us/token forward", "us/token gradient", "state KiB", "gradient bytes/token", "parameters")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    by_job = {(row["memory"], row["job"]): row for row in results["rows"]}
+    for name in dict.fromkeys(row["memory"] for row in results["rows"]):
+        forward, gradient = by_job[name, "forward"], by_job[name, "gradient"]
+        sizes = f"{gradient['state_bytes'] / 1024:.1f}", f"{gradient.get('gradient_bytes_per_token', 0):,.0f}"
+        pace = f"{forward['us_per_token']:.2f}", f"{gradient['us_per_token']:.2f}"
+        table.add_row(name, *pace, *sizes, f"{gradient['parameters']:,}")
+    console.print(table)
+    for row in results["dnc"]:
+        console.print(f"DNC, gradient, {row['contender']}: {1e3 * row['median']:.0f} ms", highlight=False)
+    if results["ratio"]:
+        quartiles = f"{results['ratio']['q1']:.2f}-{results['ratio']['q3']:.2f}"
+        median = results["ratio"]["median"]
+        met = "met" if median >= TARGET else "NOT met"
+        console.print(f"PyPI dnc / memjax: {median:.2f} ({quartiles}); at least {TARGET:g} asked: {met}")
+    for note in results["notes"]:
+        console.print(note, highlight=False)
+
+
+def main() -> None:
+    """Runs everything, prints the tables, writes the JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="tiny sizes; no number means anything")
+    parser.add_argument("--repeats", type=int, default=9, help="timed turns of each contender")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="where the JSON goes; default: results/, but nowhere with --quick")
+    args = parser.parse_args()
+    args.out = args.out or (None if args.quick else ROOT / "results" / "bench_memories.json")
+    sizes, machine = QUICK if args.quick else Sizes(), timing.machine()
+    differences = check(sizes, args.seed) if torch_dnc is not None else {}
+    notes = [] if torch_dnc is not None else ["PyPI's dnc left out: not installed (pip install 'memjax[bench]')."]
+    dnc, ratio = race(sizes, args)
+    results = {
+        "command": timing.command(),
+        "machine": machine,
+        "sizes": dataclasses.asdict(sizes),
+        "quick": args.quick,
+        "differences": differences,
+        "rows": measure(sizes, args),
+        "dnc": dnc,
+        "ratio": ratio,
+        "notes": notes,
+    }
+    show(results)
+    if args.out:
+        timing.save(args.out, results)
+        print(f"wrote {args.out}")
+
+
+if __name__ == "__main__":
+    main()

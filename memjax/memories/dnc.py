@@ -1,0 +1,35 @@
+"""The Differentiable Neural Computer (Graves et al. 2016) under the contract."""
+
+import jax.numpy as jnp
+
+from memjax import ops
+from memjax.memories.controlled import ControlledMemory
+from memjax.typing import Array, Float, Key
+
+
+class DNC(ControlledMemory):
+    """Rows addressed by content, by what is free, and by the order of writing: `ops.dnc_step` for every item.
+
+    Source: Hybrid computing using a neural network with dynamic external memory, Methods. The state is an
+    `ops.DNCState`, zeros at the start; its links take `num_slots^2` numbers.
+
+    >>> import jax, jax.numpy as jnp
+    >>> from memjax.memories import DNC, memorize
+    >>> memory = DNC(num_slots=5, width=8, memory_width=4, read_heads=2, hidden=6)
+    >>> params = memory.init(jax.random.key(0), jnp.ones((2, 3, 8)), method=memorize)
+    >>> state, _ = memory.apply(params, jnp.ones((2, 3, 8)), method=memorize)
+    >>> state.links.shape, memory.apply(params, state, method="slots").values.shape
+    ((5, 5), (5, 8))
+    """
+
+    def interface_size(self) -> int:
+        return ops.dnc_interface_size(self.memory_width, self.read_heads)
+
+    def initial_state(self) -> ops.DNCState:
+        return ops.dnc_start(self.num_slots, self.memory_width, self.read_heads, self.hidden)
+
+    def write_item(
+        self, state: ops.DNCState, features: Float[Array, "h4"], *, key: Key | None = None
+    ) -> tuple[ops.DNCState, Float[Array, ""]]:
+        del key
+        return ops.dnc_step(self.params_of_step, state, features, dtype=self.dtype), jnp.zeros((), jnp.float32)

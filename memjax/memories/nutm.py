@@ -1,0 +1,68 @@
+"""The Neural Stored-program Memory (Le et al. 2020) under the contract: a DNC whose controller chooses its program."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from memjax import ops
+from memjax.errors import require
+from memjax.memories.controlled import ControlledMemory
+from memjax.memories.weights import program_params
+from memjax.typing import Array, Float, Key
+
+DECAY = 0.9  # of the penalty, from one item to the next
+
+
+class NUTMState(NamedTuple):
+    """The DNC, and the weight of the penalty that the next item pays."""
+
+    core: ops.DNCState
+    penalty: Float[Array, ""]
+
+
+class NUTM(ControlledMemory):
+    """The interface is put together anew for each item from `programs` matrices: `ops.interface` with `ProgramParams`.
+
+    The auxiliary loss is `key_penalty` times `ops.key_similarity`, .9 as heavy with every item that was written: keys
+    that were alike would choose alike. With one program it is the `DNC`. Source: Neural Stored-program Memory
+    (1906.08862), 3; bAbI: 4 programs, LSTM 172, 192 rows of 64, 4 heads.
+
+    >>> import jax, jax.numpy as jnp
+    >>> from memjax.memories import NUTM, memorize
+    >>> memory = NUTM(num_slots=5, width=8, memory_width=4, read_heads=2, hidden=6, programs=3)
+    >>> params = memory.init(jax.random.key(0), jnp.ones((2, 3, 8)), method=memorize)
+    >>> params["params"]["interface_programs"].shape
+    (3, 6, 33)
+    """
+
+    programs: int = 4
+    program_width: int = 16
+    key_penalty: float = 0.1
+
+    def validate(self) -> None:
+        super().validate()
+        for name in ("programs", "program_width"):
+            require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
+        require(0 <= self.key_penalty <= 1e6, f"key_penalty must be from 0 to 1e6, not {self.key_penalty}")
+
+    def interface_params(self) -> ops.ProgramParams:
+        sizes = self.hidden, self.interface_size()
+        return program_params(self, "interface", self.programs, self.program_width, *sizes)
+
+    def interface_size(self) -> int:
+        return ops.dnc_interface_size(self.memory_width, self.read_heads)
+
+    def initial_state(self) -> NUTMState:
+        core = ops.dnc_start(self.num_slots, self.memory_width, self.read_heads, self.hidden)
+        return NUTMState(core, jnp.asarray(self.key_penalty, jnp.float32))
+
+    def write_item(
+        self, state: NUTMState, features: Float[Array, "h4"], *, key: Key | None = None
+    ) -> tuple[NUTMState, Float[Array, ""]]:
+        del key
+        core = ops.dnc_step(self.params_of_step, state.core, features, dtype=self.dtype)
+        aux_loss = state.penalty * ops.key_similarity(self.params_of_step.interface)
+        return NUTMState(core, DECAY * state.penalty), aux_loss
+
+    def rows(self, state: NUTMState) -> Float[Array, "K W"]:
+        return state.core.memory

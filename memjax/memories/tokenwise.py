@@ -1,0 +1,48 @@
+"""Memories that take items in one by one, lifted to segments."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from memjax.memories.contract import Memory
+from memjax.ops.recurrence import carry_like
+from memjax.typing import Any, Array, Bool, Float, Key, State
+
+
+class TokenwiseMemory(Memory):
+    """Writes a segment item by item with `write_item`; for the gradient only the states between segments are kept.
+
+    A subclass computes in `encode` what it can of every item on its own, from items whose padding is made 0, and
+    overrides `write_item`.
+    """
+
+    def write_item(self, state: State, features: Any, *, key: Key | None = None) -> tuple[State, Float[Array, ""]]:
+        """Writes one encoded item, which is real: `(state, aux_loss)`."""
+        raise NotImplementedError(f"{type(self).__name__} has no write_item")
+
+    def write(
+        self, state: State, features: Any, mask: Bool[Array, "N"], *, key: Key | None = None
+    ) -> tuple[State, Float[Array, ""]]:
+        def step(memory, state, inputs):
+            features, real, key = inputs
+            after, aux_loss = memory.write_item(state, features, key=key)
+            after = jax.tree.map(lambda new, old: jnp.where(real, new, old), after, state)
+            return after, jnp.where(real, aux_loss, 0.0)
+
+        keys = None if key is None else jax.random.split(key, mask.shape[0])
+        scan = nn.scan(step, variable_broadcast="params", split_rngs={"params": False})
+        state, aux_losses = scan(self, carry_like(state, jax.tree.leaves(features)[0]), (features, mask, keys))
+        return state, aux_losses.sum()
+
+    def write_stream(
+        self, state: State, features: Any, mask: Bool[Array, "T N"], *, key: Key | None = None
+    ) -> tuple[State, Float[Array, ""]]:
+        def step(memory, state, inputs):
+            features, mask, key = inputs
+            return memory.write(state, features, mask, key=key)
+
+        keys = None if key is None else jax.random.split(key, mask.shape[0])
+        step = nn.remat(step, prevent_cse=False)
+        scan = nn.scan(step, variable_broadcast="params", split_rngs={"params": False})
+        state, aux_losses = scan(self, carry_like(state, jax.tree.leaves(features)[0]), (features, mask, keys))
+        return state, aux_losses.sum()

@@ -1,0 +1,129 @@
+"""NTM and DNC as cells for `flax.linen.RNN` and whoever else scans an RNN cell."""
+
+import abc
+import functools
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from memjax import ops
+from memjax.errors import require
+from memjax.memories.weights import interface_params, lstm_params, program_params
+from memjax.typing import Any, Array, Float, Key, State
+
+
+class ExternalCell(nn.RNNCellBase):
+    """`(carry, inputs [*B, dx]) -> (carry, outputs [*B, features])`, `outputs = [hidden; reads] W + b`.
+
+    rows, memory_width, read_heads: N, W and R of the memory. hidden: of the LSTM.
+    """
+
+    features: int
+    rows: int
+    memory_width: int
+    read_heads: int
+    hidden: int
+    dtype: Any = jnp.float32
+
+    @abc.abstractmethod
+    def start(self) -> State:
+        """The carry of one example."""
+
+    @abc.abstractmethod
+    def interface_size(self) -> int:
+        """How many numbers the controller says to the memory."""
+
+    @abc.abstractmethod
+    def step(self, params: ops.ExternalParams, carry: State, inputs: Float[Array, "h4"]) -> State:
+        """One item, one example."""
+
+    def interface_params(self) -> ops.InterfaceParams | ops.ProgramParams:
+        """The weights of the interface; programs are another kind."""
+        return interface_params(self, "interface", self.hidden, self.interface_size())
+
+    @nn.nowrap
+    def initialize_carry(self, rng: Key, input_shape: tuple[int, ...]) -> State:
+        """The carry before the first input, of this shape; it is constant, so that rng is of no account."""
+        del rng
+        for name in ("features", "rows", "memory_width", "read_heads", "hidden"):
+            require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
+        batch = input_shape[: -self.num_feature_axes]
+        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*batch, *leaf.shape)), self.start())
+
+    @property
+    def num_feature_axes(self) -> int:
+        return 1
+
+    @nn.compact
+    def __call__(self, carry: State, inputs: Float[Array, "*B dx"]) -> tuple[State, Float[Array, "*B features"]]:
+        again = self.hidden + self.read_heads * self.memory_width
+        controller = lstm_params(self, "controller", inputs.shape[-1], again, self.hidden)
+        interface = self.interface_params()
+        step = functools.partial(self.step, ops.ExternalParams(controller, interface))
+        for _ in inputs.shape[:-1]:
+            step = jax.vmap(step)
+        carry = step(carry, ops.lstm_inputs(controller, inputs.astype(self.dtype)))
+        said = jnp.concatenate([carry.hidden, carry.reads.reshape(*inputs.shape[:-1], -1)], axis=-1)
+        return carry, nn.Dense(self.features, dtype=self.dtype, name="out")(said)
+
+
+class NTMCell(ExternalCell):
+    """A Neural Turing Machine as a cell: `ops.ntm_step`; its carry is an `ops.NTMState`.
+
+    Source: Graves et al. 2014 (1410.5401). `read_first`: heads read before the write, not after it.
+
+    >>> import flax.linen as nn, jax, jax.numpy as jnp
+    >>> cell = NTMCell(features=2, rows=5, memory_width=4, read_heads=1, hidden=6)
+    >>> model, x = nn.RNN(cell), jnp.ones((3, 7, 8))
+    >>> model.apply(model.init(jax.random.key(0), x), x).shape
+    (3, 7, 2)
+    """
+
+    read_first: bool = False
+
+    def start(self) -> ops.NTMState:
+        return ops.ntm_start(self.rows, self.memory_width, self.read_heads, self.hidden)
+
+    def interface_size(self) -> int:
+        return ops.ntm_interface_size(self.memory_width, self.read_heads)
+
+    def step(self, params: ops.ExternalParams, carry: ops.NTMState, inputs: Float[Array, "h4"]) -> ops.NTMState:
+        return ops.ntm_step(params, carry, inputs, read_first=self.read_first, dtype=self.dtype)
+
+
+class DNCCell(ExternalCell):
+    """A Differentiable Neural Computer as a cell: `ops.dnc_step`; its carry is an `ops.DNCState`.
+
+    Source: Graves et al. 2016, Methods.
+
+    >>> import flax.linen as nn, jax, jax.numpy as jnp
+    >>> cell = DNCCell(features=2, rows=5, memory_width=4, read_heads=2, hidden=6)
+    >>> model, x = nn.RNN(cell), jnp.ones((3, 7, 8))
+    >>> model.apply(model.init(jax.random.key(0), x), x).shape
+    (3, 7, 2)
+    """
+
+    def start(self) -> ops.DNCState:
+        return ops.dnc_start(self.rows, self.memory_width, self.read_heads, self.hidden)
+
+    def interface_size(self) -> int:
+        return ops.dnc_interface_size(self.memory_width, self.read_heads)
+
+    def step(self, params: ops.ExternalParams, carry: ops.DNCState, inputs: Float[Array, "h4"]) -> ops.DNCState:
+        return ops.dnc_step(params, carry, inputs, dtype=self.dtype)
+
+
+class NUTMCell(DNCCell):
+    """A DNC whose controller puts its interface together from `programs` of them: Neural Stored-program Memory.
+
+    Source: Le et al. 2020 (1906.08862). Its penalty on keys that are alike is `ops.key_similarity`, for the caller's
+    loss.
+    """
+
+    programs: int = 4
+    program_width: int = 16
+
+    def interface_params(self) -> ops.ProgramParams:
+        sizes = self.hidden, self.interface_size()
+        return program_params(self, "interface", self.programs, self.program_width, *sizes)

@@ -1,0 +1,202 @@
+"""MemN2N, the End-To-End Memory Network (Sukhbaatar et al. 2015): a row for each sentence, read in hops."""
+
+import math
+from collections.abc import Sequence
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from memjax import ops
+from memjax.errors import require, unknown
+from memjax.memories import Slots
+from memjax.ops.memory_network import Encoding, hop_over
+from memjax.tasks.contract import TaskShape
+from memjax.typing import Any, Array, Bool, Float, Int, Key, Literal
+
+NOISE = 0.1
+_TYINGS, _ENCODINGS = ("adjacent", "layer_wise"), ("position", "bag")
+
+
+def answer_rows(vocabulary: Sequence[str], answers: Sequence[str]) -> tuple[int, ...]:
+    """For each answer, its row of the output table W. An answer that is a word is that word's row.
+
+    With adjacent tying W is the last embedding, so that a word of a sentence and the same word as an answer learn from
+    each other. Any other answer, like "apple,milk" or a word that no sentence has, gets a row of its own behind the
+    vocabulary: it is one more entry of the dictionary, which occurs in no sentence.
+
+    >>> answer_rows(("<pad>", "apple", "milk"), ("apple,milk", "milk"))
+    (3, 2)
+    """
+    rows = {word: row for row, word in enumerate(vocabulary)}
+    return tuple(rows.setdefault(answer, len(rows)) for answer in answers)
+
+
+def time_indices(count: Int[Array, ""], rows: int, limit: int, *, key: Key | None = None) -> Int[Array, "rows"]:
+    """The time index of each of the `count` last sentences, newest first, from 1; what is behind them is no sentence.
+
+    Random noise: with a key, 0 to `ceil(count / 10)` empty indices, as many as chance says, are put at random places
+    among the sentences (before the newest and behind the oldest too; each arrangement is as likely as any other). They
+    are indices that no sentence has: no row is added. The order of the sentences stays, and no index exceeds `limit`,
+    which the oldest then share. Source: End-To-End Memory Networks, section 4.1, and its authors' code for the limit.
+
+    >>> import jax.numpy as jnp
+    >>> time_indices(jnp.array(3), 4, 50).tolist()
+    [1, 2, 3, 4]
+    """
+    ages = jnp.arange(1, rows + 1)
+    if key is None:
+        return ages
+    for_number, for_place = jax.random.split(key)
+    most = math.ceil(rows * NOISE)
+    # 1 / NOISE is whole, and count * NOISE in floats may be a hair above a whole number.
+    empties = jax.random.randint(for_number, (), 0, -(-count // round(1 / NOISE)) + 1)
+    # The i-th empty index goes behind any of those that there are by then, or before all of them.
+    behind = jax.random.randint(for_place, (most,), 0, count + jnp.arange(most) + 1)
+    for i in range(most):
+        ages = ages + ((i < empties) & (ages > behind[i]))
+    return jnp.minimum(ages, limit)
+
+
+class MemN2N(nn.Module):
+    """Questions over sentences: `u = B q`; per hop `p = softmax(u · m_i)`, `u <- u + sum_i p_i c_i`; logits `W u`.
+
+    A sentence is `m_i = sum_j l_j A_k x_ij + T_A(i)`, `c_i` the same with C and T_C (`ops.embed_sentence`); i is 1 for
+    the newest. Source: End-To-End Memory Networks, sections 2 and 4.1.
+
+    shape: a task whose answers are classes, and whose question is a text in the words of its stream. answers: for each
+    class its row of W (`answer_rows`). tying: "adjacent" (`A_{k+1} = C_k`, `W = C_K^T`, `B = A_1`, and the times like
+    them) or "layer_wise" (one A and one C for all hops, B and W of their own, `u <- H u + o`). encoding: "position" or
+    "bag". temporal: whether there are T_A and T_C. memory: how many of the last sentences are kept. All parameters are
+    drawn from N(0, 0.1); the row of padding is zero, and stays so. Raises `MemjaxError` for what does not fit.
+
+        model = MemN2N(task.shape, answer_rows(task.vocabulary, task.answers), width=50, hops=3)
+        params = model.init(key, stream, mask, query)
+        logits = model.apply(params, stream, mask, query)
+
+    `memorize` and `answer` are those of every system here; `memorize` with a key adds random noise. `embed` and `ask`
+    are the same in parts, for a batch whose examples keep their rows in one pool (`memjax.training.pool`).
+    """
+
+    shape: TaskShape
+    answers: tuple[int, ...]
+    width: int
+    hops: int
+    tying: Literal["adjacent", "layer_wise"] = "adjacent"
+    encoding: Encoding = "position"
+    temporal: bool = True
+    memory: int = 50
+    dtype: Any = jnp.float32
+
+    def setup(self):
+        self._check()
+        adjacent = self.tying == "adjacent"
+        normal = nn.initializers.normal(0.1)
+        # Adjacent: A_1, C_1 = A_2, ..., C_K. Layer-wise: A, C, B, W.
+        tables = self.hops + 1 if adjacent else 4
+        self.words = self.param("words", _padding_at_zero(normal), (tables, self.entries, self.width))
+        if self.temporal:
+            self.times = self.param("times", normal, (self.tables, self.rows, self.width))
+        if not adjacent:
+            self.transition = self.param("transition", normal, (self.width, self.width))
+
+    @property
+    def entries(self) -> int:
+        """The rows of W: the words, and the answers that are none of them."""
+        return max(self.shape.items, *(row + 1 for row in self.answers))
+
+    @property
+    def rows(self) -> int:
+        """The most sentences in memory."""
+        return min(self.memory, self.shape.segments)
+
+    @property
+    def tables(self) -> int:
+        """How many embeddings a sentence has."""
+        return self.hops + 1 if self.tying == "adjacent" else 2
+
+    def __call__(
+        self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], query: Int[Array, "W"]
+    ) -> Float[Array, "C"]:
+        return self.answer(self.memorize(stream, mask)[0], query)
+
+    def memorize(
+        self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], *, key: Key | None = None
+    ) -> tuple[Slots, Float[Array, ""]]:
+        """A row for each of the last sentences, newest first: all its embeddings, side by side. The loss is 0."""
+        real = mask.any(1)
+        age = jnp.cumsum(real[::-1])[::-1]
+        newest = jnp.argsort(jnp.where(real, age, len(real) + 1))[: self.rows]
+        weights = jax.vmap(self.weigh)(stream[newest], mask[newest])
+        times = time_indices(real.sum().clip(max=self.rows), self.rows, self.rows, key=key)
+        return Slots(self.embed(weights, times), real[newest]), jnp.zeros((), jnp.float32)
+
+    def answer(
+        self, slots: Slots, query: Int[Array, "W"], candidates: Int[Array, "A W"] | None = None
+    ) -> Float[Array, "C"]:
+        """Logits of the classes; the stream is not an argument."""
+        require(candidates is None, "MemN2N answers with a word, not with one of several candidates")
+        logits = self.ask(slots.values, slots.mask, self.weigh(query, query != 0))
+        return logits[jnp.array(self.answers)]
+
+    def weigh(self, ids: Int[Array, "N"], mask: Bool[Array, "N"]) -> Float[Array, "2 V"]:
+        """A text as `ops.sentence_weights`, which nothing that is learned changes."""
+        return ops.sentence_weights(jnp.where(mask, ids, 0), mask, self.shape.items, encoding=self.encoding)
+
+    def embed(self, weights: Float[Array, "R 2 V"], times: Int[Array, "R"]) -> Float[Array, "R F"]:
+        """Sentences given by `weigh` and time index as rows: the embeddings of each, `tables * width` numbers."""
+        embedded = _embed_all(self.words[: self.tables, : self.shape.items], weights.astype(self.dtype))
+        if self.temporal:
+            clock = jax.nn.one_hot(times - 1, self.rows, dtype=embedded.dtype)
+            embedded = embedded + jnp.einsum("rm,tmd->rtd", clock, self.times)
+        return embedded.reshape(len(times), self.tables * self.width).astype(self.dtype)
+
+    def ask(
+        self,
+        values: Float[Array, "R F"],
+        mask: Bool[Array, "R"],
+        weights: Float[Array, "2 V"],
+        *,
+        linear: bool | Bool[Array, ""] = False,
+    ) -> Float[Array, "E"]:
+        """Logits over all entries of W, after the hops over the rows that the mask keeps; padding is no answer.
+
+        linear: without the softmax in the hops (linear start), which may differ from example to example.
+        """
+        adjacent = self.tying == "adjacent"
+        query_table = self.words[0 if adjacent else 2, : self.shape.items]
+        query = ops.embed_weights(query_table, weights.astype(self.dtype))
+        rows = values.reshape(len(values), self.tables, self.width)
+        for hop in range(self.hops):
+            keys, read = (rows[:, hop], rows[:, hop + 1]) if adjacent else (rows[:, 0], rows[:, 1])
+            transition = None if adjacent else self.transition
+            _, query = hop_over(query, keys, read, mask, transition=transition, linear=linear)
+        logits = jnp.matmul(self.words[-1], query, preferred_element_type=jnp.float32)
+        return jnp.where(jnp.arange(len(logits)) == 0, jnp.finfo(jnp.float32).min, logits)
+
+    def _check(self) -> None:
+        shape = self.shape
+        for name, known in (("tying", _TYINGS), ("encoding", _ENCODINGS)):
+            if getattr(self, name) not in known:
+                raise unknown(name, getattr(self, name), known)
+        for name in ("width", "hops", "memory"):
+            require(getattr(self, name) >= 1, f"{name} of MemN2N must be at least 1, not {getattr(self, name)}")
+        require(shape.answer == "classes", f"MemN2N needs answers that are classes, not {shape.answer}")
+        require(
+            shape.query_words is not None and shape.queries == shape.items,
+            "MemN2N needs questions that are texts in the words of the stream",
+        )
+        require(
+            len(self.answers) == shape.classes and min(self.answers) >= 1,
+            f"answers must have a row of at least 1 for each of the {shape.classes} classes; see answer_rows",
+        )
+
+
+_embed_all = jax.vmap(jax.vmap(ops.embed_weights, (0, None)), (None, 0))
+
+
+def _padding_at_zero(initializer):
+    def init(key, shape, dtype=jnp.float32):
+        return initializer(key, shape, dtype).at[:, 0].set(0)
+
+    return init

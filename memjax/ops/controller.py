@@ -1,0 +1,126 @@
+"""What memories with a controller share: an LSTM that sees what was read, and the interface that it speaks through."""
+
+import itertools
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from memjax.ops.addressing import content_weights
+from memjax.ops.attention import accumulated
+from memjax.typing import Any, Array, Float
+
+
+class LSTMParams(NamedTuple):
+    """Weights of an LSTM. The last axis holds the gates in the order input, forget, candidate, output.
+
+    w_h takes the hidden state, and after it whatever else comes back from the step before.
+    """
+
+    w_x: Float[Array, "dx h4"]
+    w_h: Float[Array, "h_r h4"]
+    b: Float[Array, "h4"]
+
+
+class InterfaceParams(NamedTuple):
+    """A linear interface: `hidden w + b`."""
+
+    w: Float[Array, "h E"]
+    b: Float[Array, "E"]
+
+
+class ProgramParams(NamedTuple):
+    """P programs, each with a key, and the query that chooses among them: its last number is the strength."""
+
+    keys: Float[Array, "P dk"]
+    programs: Float[Array, "P h E"]
+    w_query: Float[Array, "h dk1"]
+    b_query: Float[Array, "dk1"]
+    b: Float[Array, "E"]
+
+
+class ExternalParams(NamedTuple):
+    """The weights of a memory with a controller."""
+
+    controller: LSTMParams
+    interface: InterfaceParams | ProgramParams
+
+
+def lstm_inputs(params: LSTMParams, xs: Float[Array, "*axes dx"]) -> Float[Array, "*axes h4"]:
+    """What inputs add to the gates of `lstm_step`, for any number of them at once, before a scan: `x w_x + b`."""
+    return accumulated(xs, params.w_x) + params.b
+
+
+def lstm_step(
+    params: LSTMParams,
+    hidden: Float[Array, "h"],
+    cell: Float[Array, "h"],
+    inputs: Float[Array, "h4"],
+    again: Float[Array, "r"] | None = None,
+    *,
+    dtype: Any = None,
+) -> tuple[Float[Array, "h"], Float[Array, "h"]]:
+    """One step of an LSTM: `(hidden, cell)`; `inputs` from `lstm_inputs`, `again`: what else recurs. Products in dtype.
+
+    `c' = s(f) c + s(i) tanh(g)`, `h' = s(o) tanh(c')`, `[i, f, g, o] = x w_x + [h; again] w_h + b`.
+    Source: Hochreiter and Schmidhuber 1997, with a forget gate (Gers et al. 2000).
+
+    >>> import jax.numpy as jnp
+    >>> params = LSTMParams(jnp.zeros((1, 4)), jnp.zeros((1, 4)), jnp.zeros(4))
+    >>> hidden, cell = lstm_step(params, jnp.zeros(1), jnp.ones(1), lstm_inputs(params, jnp.ones(1)))
+    >>> cell.tolist()
+    [0.5]
+    """
+    recurrent = hidden if again is None else jnp.concatenate([hidden, again])
+    gates = inputs + accumulated(recurrent.astype(dtype or hidden.dtype), params.w_h)
+    i, f, g, o = jnp.split(gates, 4)
+    after = jax.nn.sigmoid(f) * cell + jax.nn.sigmoid(i) * jnp.tanh(g)
+    return (jax.nn.sigmoid(o) * jnp.tanh(after)).astype(hidden.dtype), after.astype(cell.dtype)
+
+
+def interface(
+    params: InterfaceParams | ProgramParams, hidden: Float[Array, "h"], *, dtype: Any = None
+) -> Float[Array, "E"]:
+    """What a controller says to its memory. Linear, `hidden w + b`; or through a memory of programs:
+
+    `[k, b] = hidden w_query`, `w = softmax over i of softplus(b) cos(tanh k, tanh key_i)`,
+    `hidden (sum of w_i program_i) + bias`. Source: Neural Stored-program Memory (Le et al. 2020), 3. With one program
+    it is the linear interface.
+
+    >>> import jax.numpy as jnp
+    >>> one = ProgramParams(jnp.ones((1, 2)), jnp.eye(2)[None], jnp.zeros((2, 3)), jnp.zeros(3), jnp.zeros(2))
+    >>> interface(one, jnp.array([3.0, 4.0])).tolist()
+    [3.0, 4.0]
+    """
+    hidden = hidden.astype(dtype or hidden.dtype)
+    if isinstance(params, InterfaceParams):
+        return accumulated(hidden, params.w) + params.b
+    query = accumulated(hidden, params.w_query) + params.b_query
+    weights = content_weights(jnp.tanh(params.keys), jnp.tanh(query[:-1]), jax.nn.softplus(query[-1]))
+    # Every program applied, then mixed: as many products as mixing first, and no matrix of the mixture.
+    said = jax.vmap(accumulated, (None, 0))(hidden, params.programs)
+    return weights @ said + params.b
+
+
+def key_similarity(params: ProgramParams) -> Float[Array, ""]:
+    """Sum over pairs of programs of the cosine of their keys: what keeps programs apart (Le et al. 2020).
+
+    >>> import jax.numpy as jnp
+    >>> float(key_similarity(ProgramParams(jnp.eye(2), *[jnp.zeros((2, 1, 1))] * 4)))
+    0.0
+    """
+    keys = params.keys * jax.lax.rsqrt((params.keys**2).sum(1, keepdims=True) + 1e-6)
+    cosines = jnp.matmul(keys, keys.T, precision="highest")
+    return jnp.where(jnp.triu(jnp.ones(cosines.shape, bool), 1), cosines, 0).sum()
+
+
+def split_interface(flat: Float[Array, "E"], *shapes: tuple[int, ...]) -> list[Array]:
+    """The numbers of an interface in pieces of these shapes, one after another; all of them must be used."""
+    sizes = [math.prod(shape) for shape in shapes]
+    if sum(sizes) != flat.shape[0]:
+        raise ValueError(f"this memory's interface has {sum(sizes)} numbers, not {flat.shape[0]}")
+    starts = itertools.accumulate(sizes, initial=0)
+    return [
+        flat[start : start + size].reshape(shape) for start, size, shape in zip(starts, sizes, shapes, strict=False)
+    ]

@@ -1,0 +1,142 @@
+"""The Differentiable Neural Computer: one step of controller and memory, and of memory distributed over blocks."""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from memjax.ops.addressing import allocation_weights, content_weights, erase_and_add, link_update, usage_update
+from memjax.ops.controller import ExternalParams, interface, lstm_step, split_interface
+from memjax.typing import Any, Array, Float
+
+
+class DNCState(NamedTuple):
+    """Controller and memory between two items."""
+
+    hidden: Float[Array, "h"]
+    cell: Float[Array, "h"]
+    reads: Float[Array, "R W"]
+    memory: Float[Array, "N W"]
+    usage: Float[Array, "N"]
+    write_weights: Float[Array, "N"]
+    read_weights: Float[Array, "R N"]
+    links: Float[Array, "N N"]
+    precedence: Float[Array, "N"]
+
+
+def dnc_start(rows: int, width: int, heads: int, hidden: int) -> DNCState:
+    """The state that has read nothing: zeros.
+
+    >>> dnc_start(rows=3, width=2, heads=1, hidden=4).links.shape
+    (3, 3)
+    """
+    shapes = ((hidden,), (hidden,), (heads, width), (rows, width), (rows,), (rows,), (heads, rows), (rows, rows))
+    return DNCState(*map(jnp.zeros, (*shapes, (rows,))))
+
+
+def dnc_interface_size(width: int, heads: int) -> int:
+    """How many numbers `dnc_step` takes from its controller: E = W R + 3 W + 5 R + 3."""
+    return _block_size(width, heads) + 3 * heads
+
+
+def dnc_step(params: ExternalParams, state: DNCState, inputs: Float[Array, "h4"], *, dtype: Any = None) -> DNCState:
+    """Takes one item in. inputs: `ops.lstm_inputs` of the item; products in dtype, memory and weights in float32.
+
+    Writes at `w = g_w (g_a a + (1 - g_a) c)`, a where there is room (`usage_update`, `allocation_weights`), c by
+    content; `M <- M (1 - w e^T) + w v^T`; then `link_update`. Each read head mixes, by a softmax, what was written
+    before its last place (`L^T w`), what is like its key, and what was written after its last place (`L w`).
+    Strengths are `1 + softplus`, gates and e sigmoids. Source: Graves et al. 2016, "Hybrid computing using a neural
+    network with dynamic external memory", Methods.
+
+    Raises `ValueError` for params of another interface.
+    """
+    heads, width = state.reads.shape
+    hidden, cell = lstm_step(params.controller, state.hidden, state.cell, inputs, state.reads.ravel(), dtype=dtype)
+    flat = interface(params.interface, hidden, dtype=dtype)
+    said, modes = split_interface(flat, (_block_size(width, heads),), (heads, 3))
+    memory, usage, write, content = _block(
+        said, state.memory, state.usage, state.write_weights, state.read_weights, heads
+    )
+    links, precedence = link_update(state.links, state.precedence, write)
+    backward, by_content, forward = jnp.split(jax.nn.softmax(modes), 3, axis=1)
+    before = jnp.matmul(state.read_weights, links, precision="highest")
+    after = jnp.matmul(state.read_weights, links.T, precision="highest")
+    read = backward * before + by_content * content + forward * after
+    reads = jnp.matmul(read, memory, precision="highest")
+    return DNCState(hidden, cell, reads, memory, usage, write, read, links, precedence)
+
+
+class BlocksState(NamedTuple):
+    """Controller and B blocks of memory between two items."""
+
+    hidden: Float[Array, "h"]
+    cell: Float[Array, "h"]
+    reads: Float[Array, "R W"]
+    memory: Float[Array, "B N W"]
+    usage: Float[Array, "B N"]
+    write_weights: Float[Array, "B N"]
+    read_weights: Float[Array, "B R N"]
+
+
+def dmsdnc_start(blocks: int, rows: int, width: int, heads: int, hidden: int) -> BlocksState:
+    """The state that has read nothing: zeros. rows: of one block.
+
+    >>> dmsdnc_start(blocks=2, rows=3, width=2, heads=1, hidden=4).memory.shape
+    (2, 3, 2)
+    """
+    shapes = ((hidden,), (hidden,), (heads, width), (blocks, rows, width), *[(blocks, rows)] * 2)
+    return BlocksState(*map(jnp.zeros, (*shapes, (blocks, heads, rows))))
+
+
+def dmsdnc_interface_size(blocks: int, width: int, heads: int) -> int:
+    """How many numbers `dmsdnc_step` takes from its controller: E."""
+    return blocks * _block_size(width, heads) + heads * blocks
+
+
+def dmsdnc_step(
+    params: ExternalParams, state: BlocksState, inputs: Float[Array, "h4"], *, dtype: Any = None
+) -> BlocksState:
+    """Takes one item in, as `dnc_step`, into every block: each has an interface of its own, and no links.
+
+    A head reads `sum_b g_b w_b^T M_b`, w_b by content in block b, g a softmax over the blocks.
+    Source: Distributed Associative Memory Network with Memory Refreshing Loss (Park et al. 2021).
+
+    Raises `ValueError` for params of another interface.
+    """
+    (heads, width), blocks = state.reads.shape, state.memory.shape[0]
+    hidden, cell = lstm_step(params.controller, state.hidden, state.cell, inputs, state.reads.ravel(), dtype=dtype)
+    flat = interface(params.interface, hidden, dtype=dtype)
+    said, gates = split_interface(flat, (blocks, _block_size(width, heads)), (heads, blocks))
+    memory, usage, write, read = jax.vmap(partial(_block, heads=heads))(
+        said, state.memory, state.usage, state.write_weights, state.read_weights
+    )
+    found = jnp.einsum("brn,bnw->rbw", read, memory, precision="highest")
+    reads = jnp.einsum("rb,rbw->rw", jax.nn.softmax(gates), found, precision="highest")
+    return BlocksState(hidden, cell, reads, memory, usage, write, read)
+
+
+def _block_size(width: int, heads: int) -> int:
+    """How many numbers `_block` takes."""
+    return width * heads + 3 * width + 2 * heads + 3
+
+
+def _block(
+    said: Float[Array, "e"],
+    memory: Float[Array, "N W"],
+    usage: Float[Array, "N"],
+    write_weights: Float[Array, "N"],
+    read_weights: Float[Array, "R N"],
+    heads: int,
+) -> tuple[Float[Array, "N W"], Float[Array, "N"], Float[Array, "N"], Float[Array, "R N"]]:
+    """Writes into a memory, and looks its new rows up by content: `(memory, usage, write weights, read weights)`."""
+    width = memory.shape[1]
+    shapes = ((heads, width), (heads,), (width,), (), (width,), (width,), (heads,), (), ())
+    keys, strengths, key, strength, erase, add, free, allocate, write = split_interface(said, *shapes)
+    usage = usage_update(usage, write_weights, read_weights, jax.nn.sigmoid(free))
+    by_content = content_weights(memory, key, 1 + jax.nn.softplus(strength))
+    allocate = jax.nn.sigmoid(allocate)
+    weights = jax.nn.sigmoid(write) * (allocate * allocation_weights(usage) + (1 - allocate) * by_content)
+    memory = erase_and_add(memory, weights, jax.nn.sigmoid(erase), add)
+    read = jax.vmap(content_weights, (None, 0, 0))(memory, keys, 1 + jax.nn.softplus(strengths))
+    return memory, usage, weights, read

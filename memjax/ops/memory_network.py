@@ -1,0 +1,138 @@
+"""End-To-End Memory Networks: sentences as vectors, and one hop of a question over them."""
+
+import jax
+import jax.numpy as jnp
+
+from memjax.ops.attention import accumulated, masked_softmax
+from memjax.typing import Array, Bool, Float, Int, Literal
+
+Encoding = Literal["position", "bag"]
+
+
+def position_weights(mask: Bool[Array, "N"], width: int) -> Float[Array, "N d"]:
+    """How much each coordinate of each word counts in a sentence, by the word's place: `[N, d]`; 0 for padding.
+
+    `l_kj = (1 - j/J) - (k/d)(1 - 2j/J)` with j = 1..J over the sentence's J real words and k = 1..d. The first word
+    speaks through the low coordinates, the last through the high ones, so that a sum of words keeps their order.
+    Source: End-To-End Memory Networks (Sukhbaatar et al. 2015), section 4.1.
+
+    >>> import jax.numpy as jnp
+    >>> position_weights(jnp.array([True, True, False]), 2).tolist()
+    [[0.5, 0.5], [0.5, 1.0], [0.0, 0.0]]
+    """
+    constant, slope = _affine(mask)
+    k_over_d = jnp.arange(1, width + 1) / width
+    return constant[:, None] - slope[:, None] * k_over_d
+
+
+def embed_sentence(
+    words: Float[Array, "N d"], mask: Bool[Array, "N"] | None = None, *, encoding: Encoding = "position"
+) -> Float[Array, "d"]:
+    """A sentence as one vector: `sum_j l_j * x_j` of its word vectors, `l` as in `position_weights`.
+
+    `encoding="bag"` sums the words as they are. Source: End-To-End Memory Networks, section 4.1. Summed in float32 or
+    better; zeros for a sentence of padding. Raises `ValueError` for an encoding that is neither.
+
+    >>> import jax.numpy as jnp
+    >>> embed_sentence(jnp.ones((3, 2)), jnp.array([True, True, False])).tolist()
+    [1.0, 1.5]
+    """
+    if mask is None:
+        mask = jnp.ones(words.shape[0], bool)
+    wide = jnp.promote_types(words.dtype, jnp.float32)
+    clean = jnp.where(mask[:, None], words, 0).astype(wide)
+    _check(encoding)
+    return (position_weights(mask, words.shape[1]) * clean).sum(0) if encoding == "position" else clean.sum(0)
+
+
+def sentence_weights(
+    ids: Int[Array, "N"], mask: Bool[Array, "N"], vocabulary: int, *, encoding: Encoding = "position"
+) -> Float[Array, "2 V"]:
+    """A sentence as two numbers for each word of the vocabulary, with which `embed_weights` embeds it without a lookup.
+
+    `position_weights` is affine in k: the words that are v add up to `(a_v - (k/d) b_v) A_vk` with
+    `a_v = sum_{j: x_j = v} (1 - j/J)` and `b_v = sum_{j: x_j = v} (1 - 2j/J)`. A bag of words counts: b is 0. They do
+    not depend on what is learned. Raises `ValueError` for an unknown encoding.
+
+    >>> import jax.numpy as jnp
+    >>> sentence_weights(jnp.array([2, 1]), jnp.ones(2, bool), 3).tolist()
+    [[0.0, 0.0, 0.5], [0.0, -1.0, 0.0]]
+    """
+    _check(encoding)
+    affine = jnp.stack(_affine(mask)) if encoding == "position" else jnp.stack([mask * 1.0, mask * 0.0])
+    return affine @ jax.nn.one_hot(ids, vocabulary, dtype=affine.dtype)
+
+
+def embed_weights(table: Float[Array, "V d"], weights: Float[Array, "2 V"]) -> Float[Array, "d"]:
+    """`embed_sentence` of a sentence given as `sentence_weights`: `a A - (k/d) * (b A)`, as a dense product.
+
+    For a vocabulary of hundreds of words it is faster than lookups on CPU, where the gradient of a lookup is a loop.
+    Summed in float32 or better.
+
+    >>> import jax.numpy as jnp
+    >>> table = jnp.arange(6.0).reshape(3, 2)
+    >>> ids, mask = jnp.array([2, 1]), jnp.ones(2, bool)
+    >>> by_weights = embed_weights(table, sentence_weights(ids, mask, 3))
+    >>> bool(jnp.allclose(by_weights, embed_sentence(table[ids], mask)))
+    True
+    """
+    k_over_d = (jnp.arange(1, table.shape[1] + 1) / table.shape[1]).astype(table.dtype)
+    # One product for both: of many sentences, its gradient is one product too.
+    return accumulated(weights.reshape(-1), jnp.concatenate([table, -k_over_d * table]))
+
+
+def memory_hop(
+    query: Float[Array, "d"],
+    keys: Float[Array, "M d"],
+    values: Float[Array, "M d"],
+    mask: Bool[Array, "M"] | None = None,
+    *,
+    transition: Float[Array, "d d"] | None = None,
+    linear: bool | Bool[Array, ""] = False,
+) -> tuple[Float[Array, "M"], Float[Array, "d"]]:
+    """One hop: `p = softmax_i(u · m_i)`, `o = sum_i p_i c_i`; returns `(p, u + o)`.
+
+    With a `transition` H the query goes on as `H u + o` (layer-wise tying). `linear=True`, or a traced True, leaves the
+    softmax out: `p_i = u · m_i` (linear start). Padded rows have weight 0. Source: End-To-End Memory Networks, Eq. 1, 2
+    and 4. Weights and result are float32 or better.
+
+    >>> import jax.numpy as jnp
+    >>> weights, query = memory_hop(jnp.zeros(2), jnp.ones((4, 2)), 2 * jnp.ones((4, 2)))
+    >>> weights.tolist(), query.tolist()
+    ([0.25, 0.25, 0.25, 0.25], [2.0, 2.0])
+    """
+    if mask is None:
+        mask = jnp.ones(keys.shape[0], bool)
+    keys, values = (jnp.where(mask[:, None], rows, 0) for rows in (keys, values))
+    return hop_over(query, keys, values, mask, transition=transition, linear=linear)
+
+
+def hop_over(
+    query: Float[Array, "d"],
+    keys: Float[Array, "M d"],
+    values: Float[Array, "M d"],
+    mask: Bool[Array, "M"],
+    *,
+    transition: Float[Array, "d d"] | None = None,
+    linear: bool | Bool[Array, ""] = False,
+) -> tuple[Float[Array, "M"], Float[Array, "d"]]:
+    """`memory_hop` over rows that are finite in padding too.
+
+    Where many questions share the rows, each with a mask of its own, `jax.vmap` makes one matrix product of it;
+    clearing the padding would make a copy of the rows for each question.
+    """
+    scores = accumulated(keys, query)
+    weights = jnp.where(linear, jnp.where(mask, scores, 0), masked_softmax(scores, mask, axis=0))
+    carried = query if transition is None else accumulated(query, transition.T)
+    return weights, carried + accumulated(weights.astype(values.dtype), values)
+
+
+def _affine(mask: Bool[Array, "N"]) -> tuple[Float[Array, "N"], Float[Array, "N"]]:
+    """`1 - j/J` and `1 - 2j/J` of each word; 0 for padding."""
+    place = jnp.cumsum(mask) / jnp.maximum(mask.sum(), 1)
+    return jnp.where(mask, 1 - place, 0), jnp.where(mask, 1 - 2 * place, 0)
+
+
+def _check(encoding: str) -> None:
+    if encoding not in ("position", "bag"):
+        raise ValueError(f"encoding must be 'position' or 'bag', not {encoding!r}")

@@ -1,0 +1,197 @@
+"""Algorithmic tasks of Neural Turing Machines (Graves et al. 2014, 4): vectors of bits in, vectors of bits out."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+from memjax.errors import MemjaxError, require
+from memjax.tasks.contract import Batch, Split, check_batch, check_ids
+from memjax.tasks.random import fold, uniform
+from memjax.tasks.sequence import check_indices
+
+VECTORS_OF_AN_ITEM = 3  # of associative recall
+LONGEST = 2**16  # steps of a sequence: more is a slip of the hand
+
+
+@dataclass(frozen=True)
+class AlgorithmicSpec:
+    """bits: of a vector. shortest, longest: vectors of a training sequence (of associative recall: items).
+
+    repeats: the most repetitions, of repeat copy. test_lengths: those of the test, with commas, as in "20,50,100".
+    train and valid are examples, test those of each length.
+    """
+
+    kind: Literal["copy", "repeat_copy", "associative_recall"]
+    bits: int
+    shortest: int
+    longest: int
+    repeats: int
+    test_lengths: str
+    train: int
+    valid: int
+    test: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class BitsShape:
+    """inputs, outputs: numbers that come in, and bits that come out, at each step. tags: as of a `TaskShape`."""
+
+    inputs: int
+    outputs: int
+    tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@runtime_checkable
+class BitsTask(Protocol):
+    """A task of bits: any batch of sequences at once.
+
+    A batch holds `inputs [B, L, inputs]` float32, `bits [B, L, outputs]` float32 of 0 and 1, `asked [B, L]` bool, and
+    an int32 `[B]` for each tag. What lies after the last step that is asked is padding.
+    """
+
+    shape: BitsShape
+    notes: Sequence[str]
+
+    def size(self, split: Split) -> int:
+        """How many examples the split has."""
+        ...
+
+    def examples(self, split: Split, indices: np.ndarray) -> Batch:
+        """The examples with these indices, each in [0, size(split))."""
+        ...
+
+
+@check_batch.register
+def _check(shape: BitsShape, batch: Batch) -> None:
+    """Raises `MemjaxError` if a batch has not its shapes, bits that are none, or asks nothing of a sequence."""
+    steps = batch["asked"].shape
+    require(len(steps) == 2 and steps[0] > 0, "a batch needs at least one example")
+    for name, width in (("inputs", shape.inputs), ("bits", shape.outputs)):
+        require(batch[name].shape == (*steps, width), f"{name} must be {[*steps, width]}, not {batch[name].shape}")
+    require(np.isin(batch["bits"], (0, 1)).all(), "bits must be 0 or 1")
+    require(batch["asked"].any(axis=1).all(), "nothing is asked of a sequence")
+    for tag, values in shape.tags.items():
+        check_ids(f"the tag {tag} is", batch[tag], 0, len(values))
+
+
+class Algorithmic:
+    """Copy, repeat copy or associative recall, each example a function of (spec, split, index): a `BitsTask`.
+
+    Beside the bits of a vector there are two inputs, for marks. copy: n vectors, a mark, then n silent steps in which
+    they are to be said. repeat_copy: n vectors, a mark with the number of repetitions (over `repeats`) beside it, then
+    they are to be said that often, and a last output, which is 0 before, is to be 1. associative_recall: n items of 3
+    vectors, a mark before each; then the other mark, one of the items but the last, the mark again, and in 3 silent
+    steps the item that followed it is to be said.
+    """
+
+    notes = ()
+
+    def __init__(self, spec: AlgorithmicSpec):
+        self.spec = spec
+        self._tested = _check_spec(spec)
+        repeated = spec.kind == "repeat_copy"
+        lengths = tuple(map(str, self._tested))
+        self.shape = BitsShape(spec.bits + 2, spec.bits + repeated, {"length": lengths})
+
+    def size(self, split: Split) -> int:
+        return getattr(self.spec, split) * (len(self._tested) if split == "test" else 1)
+
+    def examples(self, split: Split, indices: np.ndarray) -> Batch:
+        spec, indices = self.spec, check_indices(indices, self.size(split), split)
+        keys = fold(fold(fold(np.uint64(spec.seed), 3), ("train", "valid", "test").index(split)), indices)
+        if split == "test":
+            tag = indices // spec.test
+            count = np.array(self._tested)[tag]
+            steps = _steps(spec, int(count.max()))
+        else:
+            choices = spec.longest - spec.shortest + 1
+            count = spec.shortest + (uniform(fold(keys, 1), 1)[:, 0] * choices).astype(np.int64)
+            tag = np.abs(np.array(self._tested)[None] - count[:, None]).argmin(1)  # the nearest
+            steps = _steps(spec, spec.longest)  # one shape to compile
+        batch = {
+            "inputs": np.zeros((len(indices), steps, self.shape.inputs), np.float32),
+            "bits": np.zeros((len(indices), steps, self.shape.outputs), np.float32),
+            "asked": np.zeros((len(indices), steps), bool),
+        }
+        make = {"copy": _copy, "repeat_copy": _repeat_copy, "associative_recall": _associative_recall}[spec.kind]
+        for row, key in enumerate(keys):
+            make(spec, int(count[row]), key, *(batch[name][row] for name in ("inputs", "bits", "asked")))
+        return batch | {"length": tag.astype(np.int32)}
+
+
+def _steps(spec: AlgorithmicSpec, count: int) -> int:
+    """How long a sequence of `count` vectors or items is at most."""
+    return {
+        "copy": 2 * count + 1,
+        "repeat_copy": count * (1 + spec.repeats) + 2,
+        "associative_recall": (count + 1) * (VECTORS_OF_AN_ITEM + 1) + 1 + VECTORS_OF_AN_ITEM,
+    }[spec.kind]
+
+
+def _draw(spec: AlgorithmicSpec, count: int, key: np.uint64) -> tuple[np.ndarray, float]:
+    """`count` vectors of bits, and one more random number."""
+    drawn = uniform(np.array([key]), count * spec.bits + 1)[0]
+    return (drawn[1:] < 0.5).reshape(count, spec.bits).astype(np.float32), float(drawn[0])
+
+
+def _copy(spec, count, key, inputs, bits, asked):
+    vectors, _ = _draw(spec, count, key)
+    inputs[:count, : spec.bits] = vectors
+    inputs[count, spec.bits] = 1
+    _ask(bits, asked, count + 1, vectors)
+
+
+def _repeat_copy(spec, count, key, inputs, bits, asked):
+    vectors, chosen = _draw(spec, count, key)
+    repeats = 1 + int(chosen * spec.repeats)
+    inputs[:count, : spec.bits] = vectors
+    inputs[count, spec.bits :] = 1, repeats / spec.repeats
+    said = np.zeros((count * repeats + 1, spec.bits + 1), np.float32)
+    said[:-1, :-1] = np.tile(vectors, (repeats, 1))
+    said[-1, -1] = 1
+    _ask(bits, asked, count + 1, said)
+
+
+def _associative_recall(spec, count, key, inputs, bits, asked):
+    vectors, chosen = _draw(spec, count * VECTORS_OF_AN_ITEM, key)
+    items = vectors.reshape(count, VECTORS_OF_AN_ITEM, spec.bits)
+    query = int(chosen * (count - 1))
+    for place, item in enumerate([*items, items[query]]):
+        start = place * (VECTORS_OF_AN_ITEM + 1)
+        inputs[start, spec.bits + (place == count)] = 1
+        inputs[start + 1 : start + 1 + VECTORS_OF_AN_ITEM, : spec.bits] = item
+    end = (count + 1) * (VECTORS_OF_AN_ITEM + 1)
+    inputs[end, spec.bits + 1] = 1
+    _ask(bits, asked, end + 1, items[query + 1])
+
+
+def _ask(bits: np.ndarray, asked: np.ndarray, start: int, said: np.ndarray) -> None:
+    bits[start : start + len(said)] = said
+    asked[start : start + len(said)] = True
+
+
+def _check_spec(spec: AlgorithmicSpec) -> list[int]:
+    """The lengths of the test. Raises `MemjaxError` for a task that cannot be."""
+    least = 2 if spec.kind == "associative_recall" else 1
+    for name in ("bits", "repeats", "train", "valid", "test"):
+        require(getattr(spec, name) >= 1, f"config.task.{name} must be at least 1, not {getattr(spec, name)}")
+    require(
+        least <= spec.shortest <= spec.longest,
+        f"config.task.shortest {spec.shortest} must be from {least} to config.task.longest {spec.longest}",
+    )
+    require(0 <= spec.seed < 2**64, f"config.task.seed must be in [0, 2**64), not {spec.seed}")
+    try:
+        tested = [int(length) for length in spec.test_lengths.split(",")]
+    except ValueError:
+        raise MemjaxError(
+            f'config.task.test_lengths must be whole numbers with commas, as in "20,50", not {spec.test_lengths!r}'
+        ) from None
+    rising = all(a < b for a, b in itertools.pairwise(tested))
+    require(rising and tested[0] >= least, f"config.task.test_lengths must rise from {least} on: {spec.test_lengths}")
+    steps = _steps(spec, max(spec.longest, tested[-1]))
+    require(steps <= LONGEST, f"a sequence of config.task would have {steps} steps, at most {LONGEST} are allowed")
+    return tested

@@ -1,0 +1,98 @@
+"""NTM and DNC as RNN cells: what Flax's scans make of them, against the memories' own writes."""
+
+import functools
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles.checking import assert_close, assert_finite, quick
+
+from memjax import MemjaxError, memories
+from memjax.memories import memorize
+from memjax.models import DNCCell, NTMCell
+
+B, L, D = 2, 5, 4
+SIZES = {"memory_width": 3, "read_heads": 2, "hidden": 6}
+CELLS = {"ntm": NTMCell, "dnc": DNCCell}
+every_cell = pytest.mark.parametrize("name", CELLS)
+
+
+def cell(name, **options):
+    return CELLS[name](features=7, rows=4, **SIZES, **options)
+
+
+def inputs(seed=0):
+    return jnp.asarray(np.random.default_rng(seed).normal(size=(B, L, D)), jnp.float32)
+
+
+@functools.cache
+def made(name):
+    """`(params, apply)` of `nn.RNN` around the cell, its biases moved."""
+    model = nn.RNN(cell(name), return_carry=True)
+    params = jax.jit(model.init, compiler_options=quick())(jax.random.key(0), inputs())
+    return jax.tree.map(lambda leaf: leaf + 0.1, params), jax.jit(model.apply, compiler_options=quick())
+
+
+@every_cell
+def test_a_scanned_cell_is_the_memory_that_reads_the_same(name):
+    params, run = made(name)
+    carry, out = run(params, inputs())
+    own = dict(params["params"]["cell"])
+    memory = memories.create(name, slots=4, width=D, **SIZES)
+    said = own.pop("out")
+    own["read_out"] = jnp.zeros((3, D))
+    write = functools.partial(memory.apply, {"params": own}, method=memorize)
+    for example in range(B):
+        state, _ = write(inputs()[example, :, None])
+        assert_close(jax.tree.map(lambda leaf, i=example: leaf[i], carry), state, 1e-5)
+        last = np.concatenate([state.hidden, state.reads.ravel()]) @ said["kernel"] + said["bias"]
+        assert_close(out[example, -1], last, 1e-5)
+
+
+@every_cell
+def test_one_call_is_one_step_with_any_batch(name):
+    params, run = made(name)
+    own = {"params": params["params"]["cell"]}
+    _, whole = run(params, inputs())
+    x = inputs()
+    for shape in ((), (B,), (1, B)):
+        part = x if shape else x[0]
+        carry = cell(name).initialize_carry(jax.random.key(0), (*shape, D))
+        for t in range(2):
+            now = part[..., t, :] if shape != (1, B) else part[None, :, t]
+            carry, out = cell(name).apply(own, carry, now)
+        assert out.shape == (*shape, 7)
+        assert_close(out.reshape(-1, 7), whole[: max(1, np.prod(shape, dtype=int)), 1], 1e-5)
+
+
+@every_cell
+def test_gradients_reach_the_first_input_and_every_parameter(name):
+    params, _ = made(name)
+
+    def last(params, x):
+        return (nn.RNN(cell(name)).apply(params, x)[:, -1] ** 2).sum()
+
+    by_params, by_inputs = jax.jit(jax.grad(last, argnums=(0, 1)), compiler_options=quick())(params, inputs())
+    assert_finite((by_params, by_inputs))
+    assert (by_inputs != 0).any(-1).all()
+    for path, gradient in jax.tree.leaves_with_path(by_params):
+        assert (gradient != 0).any(), jax.tree_util.keystr(path)
+
+
+def test_reading_first_answers_from_before_the_write():
+    x = inputs()[:, 0]
+    carry = cell("ntm").initialize_carry(jax.random.key(0), x.shape)
+    own = {"params": made("ntm")[0]["params"]["cell"]}
+    after, _ = cell("ntm", read_first=True).apply(own, carry, x)
+    # The memory of before is nearly empty, and so is what was read of it.
+    assert jnp.abs(after.reads).max() < 1e-5 < jnp.abs(cell("ntm").apply(own, carry, x)[0].reads).max()
+
+
+@every_cell
+@pytest.mark.parametrize("size", ["features", "rows", "memory_width", "read_heads", "hidden"])
+def test_a_cell_of_no_size_is_one_clear_line(name, size):
+    sizes = {"features": 7, "rows": 4, **SIZES, size: 0}
+    with pytest.raises(MemjaxError, match=f"{size} must be at least 1, not 0"):
+        CELLS[name](**sizes).initialize_carry(jax.random.key(0), (D,))

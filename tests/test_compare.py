@@ -1,0 +1,103 @@
+"""`memjax compare`: several memories in turn, resumable, in one table."""
+
+import json
+
+import pytest
+from test_cli import EVIDENCE, RECALL, call, files, refused
+from training.tiny import TINY, flags, quick_compiles
+
+from memjax import memories
+from memjax.errors import MemjaxError
+from memjax.training import compare, experiment
+
+SIZES = flags({path: value for path, value in TINY.items() if path not in ("memory.layers", "memory.heads")})
+TWO = "--memories=dnc,ntm"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quickly():
+    with quick_compiles():
+        yield
+
+
+@pytest.fixture
+def untrained(monkeypatch):
+    """Training leaves what a trained run leaves, at once; the folders in the order in which they were trained."""
+    trained = []
+
+    def evaluate(prepared, folder):
+        trained.append(folder.name)
+        metrics = {"accuracy": 0.5, "diverged": 0}
+        found = {"metrics": metrics, "step": prepared.config.training.steps, "parameters": 10, "state_bytes": 2048}
+        (folder / "evaluation.json").write_text(json.dumps(found))
+
+    monkeypatch.setattr(experiment, "train", lambda prepared, folder, console: None)
+    monkeypatch.setattr(experiment, "evaluate", evaluate)
+    return trained
+
+
+@pytest.mark.slow
+def test_runs_are_trained_in_turn_and_finished_ones_are_not_run_again(capsys, tmp_path):
+    command = ["compare", EVIDENCE, TWO, "--rehearsal=without", *SIZES, f"--run={tmp_path}"]
+    status, out, err = call(capsys, *command)
+    assert status == 0, err
+    assert "dnc without rehearsal" in out and "ntm without rehearsal" in out
+    found = json.loads((tmp_path / "comparison.json").read_text())
+    assert set(found) == {"dnc without rehearsal", "ntm without rehearsal"}
+    for row in found.values():
+        assert 0 <= row["accuracy"][0] <= 1 and row["seconds_per_step"] > 0
+    # The DNC has its links, the NTM none.
+    assert found["dnc without rehearsal"]["state_bytes"] > found["ntm without rehearsal"]["state_bytes"]
+    page = (tmp_path / "report.html").read_text()
+    assert "dnc-without-rehearsal-0" in page and "ntm-without-rehearsal-0" in page
+    before = {name: time for name, time in files(tmp_path).items() if "-0/" in name}
+    status, out, _ = call(capsys, *command)
+    assert status == 0 and out.count("finished") == 2
+    assert {name: time for name, time in files(tmp_path).items() if "-0/" in name} == before
+
+
+def test_every_memory_with_and_without_rehearsal_and_all_seeds(capsys, tmp_path, untrained):
+    status, out, err = call(capsys, "compare", EVIDENCE, "--seeds=2", *SIZES, f"--run={tmp_path}")
+    assert status == 0, err
+    rows = [name + kind for name in memories.registry for kind in ("", "-without-rehearsal")]
+    assert untrained == [f"{row}-{seed}" for row in rows for seed in (0, 1)]
+    for name in memories.registry:
+        config = json.loads((tmp_path / f"{name}-without-rehearsal-1" / "config.json").read_text())
+        assert config["memory"]["name"] == name and config["training"]["seed"] == 1
+        assert config["rehearsal"]["fragments"] == 0
+    assert "50.0 ± 0.0" in out
+
+
+def test_a_run_that_fails_does_not_stop_the_others(capsys, tmp_path, untrained, monkeypatch):
+    def train(prepared, folder, console):
+        if folder.name == "dnc-0":
+            raise MemjaxError("the loss is not finite")
+
+    monkeypatch.setattr(compare.experiment, "train", train)
+    err = refused(capsys, "compare", EVIDENCE, TWO, *SIZES, f"--run={tmp_path}")
+    assert err == "memjax: not finished: dnc, seed 0 (the loss is not finite)\n"
+    assert untrained == ["dnc-without-rehearsal-0", "ntm-0", "ntm-without-rehearsal-0"]
+    assert "dnc" not in json.loads((tmp_path / "comparison.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--memories=dcn"], ["unknown memory 'dcn'", "did you mean 'dnc'?"]),
+        (["--memories="], ["--memories= is empty"]),
+        (["--seeds=0"], ["seeds"]),
+        (["--rehearsal=maybe"], ["rehearsal", "both"]),
+        (["--config.memory.layers=1"], ["layers", "rehearsal"]),
+        ([RECALL], ["two configs"]),
+    ],
+    ids=str,
+)
+def test_what_a_user_can_get_wrong_is_one_line(capsys, tmp_path, arguments, words):
+    err = refused(capsys, "compare", EVIDENCE, *arguments, f"--run={tmp_path}")
+    for word in words:
+        assert word in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_task_that_asks_no_memory_is_one_line(capsys, tmp_path):
+    assert "memory" in refused(capsys, "compare", RECALL, f"--run={tmp_path}")
