@@ -71,15 +71,20 @@ def test_a_quick_benchmark_overwrites_no_result(arguments, written, monkeypatch)
     assert bench_write.parse().out == (ROOT / "results" / "bench_write.json" if written else None)
 
 
-@pytest.mark.slow
-def test_bench_write_runs_and_writes_what_it_found(tmp_path):
-    out = tmp_path / "results" / "bench_write.json"
-    command = [sys.executable, "benchmarks/bench_write.py", "--quick", "--repeats", "2", "--out", str(out)]
+def quick_run(script, folder):
+    """What a benchmark writes when it is run as a user would, at tiny sizes."""
+    out = folder / "results" / "found.json"
+    command = [sys.executable, f"benchmarks/{script}.py", "--quick", "--repeats", "2", "--out", str(out)]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
     environment["XLA_FLAGS"] = "--xla_backend_optimization_level=0"  # compiling is most of the work
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    found = json.loads(out.read_text())
+    return json.loads(out.read_text())
+
+
+@pytest.mark.slow
+def test_bench_write_runs_and_writes_what_it_found(tmp_path):
+    found = quick_run("bench_write", tmp_path)
 
     assert found.keys() >= {"command", "machine", "sizes", "rows", "ratios", "growth", "questions", "targets", "notes"}
     assert "bench_write.py --quick" in found["command"]
@@ -101,13 +106,7 @@ def test_bench_write_runs_and_writes_what_it_found(tmp_path):
 
 @pytest.mark.slow
 def test_bench_surprise_runs_and_writes_what_it_found(tmp_path):
-    out = tmp_path / "bench_surprise.json"
-    command = [sys.executable, "benchmarks/bench_surprise.py", "--quick", "--repeats", "2", "--out", str(out)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
-    environment["XLA_FLAGS"] = "--xla_backend_optimization_level=0"  # compiling is most of the work
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(out.read_text())
+    found = quick_run("bench_surprise", tmp_path)
 
     theirs = importlib.util.find_spec("titans_pytorch") is not None
     contenders = {"token", "chunk", "mlp", "sequential", "associative"}
@@ -123,25 +122,16 @@ def test_bench_surprise_runs_and_writes_what_it_found(tmp_path):
 
 @pytest.mark.slow
 def test_bench_length_runs_and_writes_what_it_found(tmp_path):
-    out = tmp_path / "bench_length.json"
-    command = [sys.executable, "benchmarks/bench_length.py", "--quick", "--repeats", "2", "--out", str(out)]
-
-
-def test_bench_memories_runs_and_writes_what_it_found(tmp_path):
-    out = tmp_path / "bench_memories.json"
-    command = [sys.executable, "benchmarks/bench_memories.py", "--quick", "--repeats", "2", "--out", str(out)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
-    environment["XLA_FLAGS"] = "--xla_backend_optimization_level=0"  # compiling is most of the work
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(out.read_text())["rows"]
+    rows = quick_run("bench_length", tmp_path)["rows"]
     assert [(row["layer"], row["job"]) for row in rows] == [
         (layer, job) for layer in ("token", "chunk", "mlp") for job in ("forward", "gradient")
     ]
     assert all(row["long/short"].keys() >= SPREAD and row["us_per_token"]["long"] > 0 for row in rows)
 
-    found = json.loads(out.read_text())
 
+@pytest.mark.slow
+def test_bench_memories_runs_and_writes_what_it_found(tmp_path):
+    found = quick_run("bench_memories", tmp_path)
     theirs = importlib.util.find_spec("dnc") is not None
     for job in ("forward", "gradient"):
         rows = [row for row in found["rows"] if row["job"] == job]
