@@ -2,6 +2,8 @@
 
     python benchmarks/reproduce.py evidence_demo
     python benchmarks/reproduce.py evidence_small [--runs=runs/small] [--seeds=3] [--only=rehearsal,continual]
+    python benchmarks/reproduce.py evidence_memories [--only=dnc,"dnc no rehearsal"]
+    python benchmarks/reproduce.py algorithmic
     python benchmarks/reproduce.py babi_single --data_dir=data [--only=1,6]
     python benchmarks/reproduce.py recall
     python benchmarks/reproduce.py needle
@@ -26,6 +28,7 @@ import jax
 from memjax.arguments import read_settings
 from memjax.config import to_mapping
 from memjax.files import read_entries
+from memjax.memories import registry
 from memjax.reporting import load_run
 from memjax.reporting.tables import training_seconds
 
@@ -66,8 +69,25 @@ LAYERS = {
     "attention": "attention",
 }
 WITHOUT = {name: f"--config.model.{name}=False" for name in ("momentum", "forgetting")}
+BASELINES = [name for name in registry if name not in ("continual", "rehearsal")]  # these two: evidence_small
+CELLS = {
+    "copy NTM": "copy,cell=ntm",
+    "copy DNC": "copy,cell=dnc",
+    "associative recall DNC": "associative_recall,cell=dnc",
+    "associative recall NUTM": "associative_recall,cell=nutm",
+    "associative recall NTM": "associative_recall,cell=ntm",
+}
 SEEDS = {"evidence_small": 3}
-TABLES = ("babi_single", "evidence_demo", "evidence_small", "language", "needle", "recall")
+TABLES = (
+    "algorithmic",
+    "babi_single",
+    "evidence_demo",
+    "evidence_memories",
+    "evidence_small",
+    "language",
+    "needle",
+    "recall",
+)
 
 
 def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str]:
@@ -79,6 +99,19 @@ def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str
             (row, seed): f"--config=configs/evidence.py:{size},seed={seed}{VARIANTS.get(row, '')} {extra}".strip()
             for seed in range(seeds)
             for row, extra in rows.items()
+        }
+    if table == "evidence_memories":
+        return {
+            (name + kind, seed): f"--config=configs/evidence.py:small,memory={name},seed={seed} {extra}".strip()
+            for seed in range(seeds)
+            for name in BASELINES
+            for kind, extra in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
+        }
+    if table == "algorithmic":
+        return {
+            (row, seed): f"--config=configs/algorithmic.py:{variant},seed={seed}"
+            for seed in range(seeds)
+            for row, variant in CELLS.items()
         }
     if table in ("needle", "recall"):
         return {

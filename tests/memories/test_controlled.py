@@ -1,9 +1,9 @@
 """NTM, DNC, NUTM and DMSDNC against the equations, with the parameters taken out of the modules.
 
 Slips tried, each of which fails a test here: a head that shifts the other way; reads of the old memory after the write;
-erase without the write weights; forward and backward links exchanged; usage from the new write weights; the gate of
-allocation inverted; read modes without their softmax; programs chosen by keys without tanh; the penalty without its
-decay; a softmax over heads in place of blocks; the refreshing loss not averaged.
+erase without the write weights; forward and backward links exchanged; free gates inverted; the gate of allocation
+inverted; sigmoids for the read modes; keys of programs without tanh; the penalty without its decay; a softmax over heads in
+place of blocks; the refreshing loss as a sum; the LSTM's gates in another order.
 """
 
 import functools
