@@ -2,8 +2,8 @@
 
 Slips tried, each of which fails a test here: a head that shifts the other way; reads of the old memory after the write;
 erase without the write weights; forward and backward links exchanged; free gates inverted; the gate of allocation
-inverted; sigmoids for the read modes; keys of programs without tanh; the penalty without its decay; a softmax over heads in
-place of blocks; the refreshing loss as a sum; the LSTM's gates in another order.
+inverted; sigmoids for the read modes; keys of programs without tanh; the penalty without its decay; a softmax over
+heads in place of blocks; the refreshing loss as a sum; the LSTM's gates in another order.
 """
 
 import functools
