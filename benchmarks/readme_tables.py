@@ -95,6 +95,18 @@ def length(found: dict) -> list[str]:
     return lines
 
 
+def memory_network(found: dict) -> list[str]:
+    """Test error by task, beside the paper's."""
+    ours, paper = found["test_error"], found["paper"]
+    lines = [f"| test error % | {' | '.join(ours['tasks'])} | mean |", "|---" * (2 + len(ours["tasks"])) + "|"]
+    for name, errors, mean_error in (
+        ("here", ours["tasks"].values(), ours["mean"]),
+        ("paper", paper["tasks"], paper["mean"]),
+    ):
+        lines.append(f"| {name} | {' | '.join(f'{error:g}' for error in errors)} | {mean_error:.1f} |")
+    return lines
+
+
 def main() -> None:
     """Replaces what lies between the markers of each table whose results exist."""
     readme = ROOT / "README.md"
@@ -108,6 +120,7 @@ def main() -> None:
         ("language", "language", language),
         ("surprise", "bench_surprise", surprise),
         ("length", "bench_length", length),
+        ("memn2n", "memn2n_joint", memory_network),
     ):
         path = ROOT / "results" / f"{name}.json"
         if not path.exists():
