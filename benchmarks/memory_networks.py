@@ -11,8 +11,8 @@ joint 12.4, 1k single 13.9; 10k joint (--folder=en-10k) 7.5. Stopped, the same c
 What the paper leaves open, or says elsewhere: the linear start has half the rate (section 4.2); it ends after
 `patience` epochs without a new lowest validation loss, at the latest after as many epochs as the authors' code gives
 it; on 10k data there are 20 epochs, the rate halved every 5. Their code goes on at 0.005, with weights of words twice
-as large as the paper's l_kj. With l_kj as printed the validation error was lower with the printed 0.01, in a short trial.
-Training and validation error decide; the test error is computed at the end and decides nothing.
+as large as the paper's l_kj. With l_kj as printed the validation error was lower with the printed 0.01, in a short
+trial. Training and validation error decide; the test error is computed at the end and decides nothing.
 """
 
 import argparse
