@@ -10,7 +10,8 @@ from memjax import memories
 from memjax.errors import MemjaxError
 from memjax.training import compare, experiment
 
-SIZES = flags({path: value for path, value in TINY.items() if path not in ("memory.layers", "memory.heads")})
+KEPT = {path: value for path, value in TINY.items() if path not in ("memory.layers", "memory.heads")}
+SIZES = flags(KEPT, memory__slots=4)  # a multiple of the blocks of dmsdnc
 TWO = "--memories=dnc,ntm"
 
 

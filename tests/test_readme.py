@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from memjax import cli
-from memjax.training import experiment
+from memjax.training import compare, experiment
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -63,6 +63,14 @@ def test_the_commands_are_read(command, request, capsys, tmp_path, monkeypatch):
         configs = request.getfixturevalue("configs")
         assert cli.main(arguments) == 0, capsys.readouterr().err
         assert len(configs) == 1
+    elif program == "memjax" and arguments[0] == "compare":
+        planned = []
+        monkeypatch.setattr(compare, "train_all", lambda plan, console: planned.extend(plan))
+        assert cli.main(arguments) == 0, capsys.readouterr().err
+        assert len(planned) > 1
+    elif program == "python":
+        text = (ROOT / arguments[0]).read_text()
+        assert all(argument.partition("=")[0] in text for argument in arguments[1:])
     elif program == "memjax":
         missing = next(a for a in (a.removeprefix("--from=") for a in arguments[1:]) if "/" in a or ".tar" in a)
         assert cli.main(arguments) == 2
