@@ -1,5 +1,7 @@
 """Memories that take items in one by one, lifted to segments."""
 
+from functools import partial
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -23,26 +25,21 @@ class TokenwiseMemory(Memory):
     def write(
         self, state: State, features: Any, mask: Bool[Array, "N"], *, key: Key | None = None
     ) -> tuple[State, Float[Array, ""]]:
-        def step(memory, state, inputs):
-            features, real, key = inputs
-            after, aux_loss = memory.write_item(state, features, key=key)
-            after = jax.tree.map(lambda new, old: jnp.where(real, new, old), after, state)
-            return after, jnp.where(real, aux_loss, 0.0)
+        return _write_items(self, state, features, mask, key)
 
-        keys = None if key is None else jax.random.split(key, mask.shape[0])
-        scan = nn.scan(step, variable_broadcast="params", split_rngs={"params": False})
-        state, aux_losses = scan(self, carry_like(state, jax.tree.leaves(features)[0]), (features, mask, keys))
-        return state, aux_losses.sum()
 
-    def write_stream(
-        self, state: State, features: Any, mask: Bool[Array, "T N"], *, key: Key | None = None
-    ) -> tuple[State, Float[Array, ""]]:
-        def step(memory, state, inputs):
-            features, mask, key = inputs
-            return memory.write(state, features, mask, key=key)
+# It stands inside the scan over segments, where XLA cannot merge what is computed again with what was.
+@partial(nn.remat, prevent_cse=False)
+def _write_items(
+    memory: TokenwiseMemory, state: State, features: Any, mask: Array, key: Key | None
+) -> tuple[State, Array]:
+    def step(memory, state, inputs):
+        features, real, key = inputs
+        after, aux_loss = memory.write_item(state, features, key=key)
+        after = jax.tree.map(lambda new, old: jnp.where(real, new, old), after, state)
+        return after, jnp.where(real, aux_loss, 0.0)
 
-        keys = None if key is None else jax.random.split(key, mask.shape[0])
-        step = nn.remat(step, prevent_cse=False)
-        scan = nn.scan(step, variable_broadcast="params", split_rngs={"params": False})
-        state, aux_losses = scan(self, carry_like(state, jax.tree.leaves(features)[0]), (features, mask, keys))
-        return state, aux_losses.sum()
+    keys = None if key is None else jax.random.split(key, mask.shape[0])
+    scan = nn.scan(step, variable_broadcast="params", split_rngs={"params": False})
+    state, aux_losses = scan(memory, carry_like(state, jax.tree.leaves(features)[0]), (features, mask, keys))
+    return state, aux_losses.sum()
