@@ -109,6 +109,7 @@ def _compare(arguments: list[str]) -> None:
     flags.DEFINE_string("run", "runs/compared", "the folder of all the runs", flag_values=values)
     own = [a for a in arguments if a.lstrip("-").partition("=")[0] in ("memories", "seeds", "rehearsal", "run")]
     parse_flags(values, own)
+    require(values.run, "--run= is empty; give it a folder, or leave it out")
     plan = _plan(values, [a for a in arguments if a not in own])
     console, folder = _console(), Path(values.run)
     try:

@@ -100,5 +100,11 @@ def test_what_a_user_can_get_wrong_is_one_line(capsys, tmp_path, arguments, word
     assert not list(tmp_path.iterdir())
 
 
+def test_an_empty_folder_is_one_line(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "--run= is empty" in refused(capsys, "compare", EVIDENCE, "--run=")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_task_that_asks_no_memory_is_one_line(capsys, tmp_path):
     assert "memory" in refused(capsys, "compare", RECALL, f"--run={tmp_path}")
