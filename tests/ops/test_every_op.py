@@ -58,6 +58,7 @@ def in_float64(name, params, data, aux, cotangent):
 
 def test_every_public_op_has_an_oracle():
     functions = {name for name in ops.__all__ if inspect.isfunction(getattr(ops, name))}
+    functions -= {name for name in functions if inspect.signature(getattr(ops, name)).return_annotation is int}
     assert functions - {name.split()[0] for name in CASES} == set()
 
 

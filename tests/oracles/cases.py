@@ -1,9 +1,7 @@
 """For each public op: its oracle, and random float64 arguments for both. test_every_op.py runs over them."""
 
 import itertools
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +9,6 @@ import numpy as np
 
 from memjax import ops
 from oracles import (
-    addressing,
     attention,
     compressive,
     gru,
@@ -23,35 +20,10 @@ from oracles import (
     stm,
     surprise,
 )
+from oracles.case import Case, mask_of, nothing, padded, without_params
+from oracles.external_cases import EXTERNAL
 
 A, K, N, T, D, V, F = 3, 3, 4, 3, 4, 5, 4
-
-
-class Case(NamedTuple):
-    """`op(params, *data, **aux)`; every example has data and aux of its own, params are shared.
-
-    state: the data that stays float32 where the rest is bfloat16. padding(aux): for each data argument that can be
-    padded, by position, which of its leading entries are padding.
-    """
-
-    op: Callable
-    oracle: Callable
-    params: Callable[[np.random.Generator], Any]
-    data: dict[str, tuple[int, ...]]
-    aux: Callable[[np.random.Generator], dict[str, np.ndarray]] = lambda rng: {}
-    state: tuple[str, ...] = ()
-    padding: Callable[[dict], dict[str, np.ndarray]] = lambda aux: {}
-
-    def example(self, rng):
-        return {name: rng.normal(size=shape) for name, shape in self.data.items()}, self.aux(rng)
-
-
-def without_params(function):
-    return lambda params, **arguments: function(**arguments)
-
-
-def nothing(rng):
-    return ()
 
 
 def additive(rng, left=D, right=D, hidden=5):
@@ -77,21 +49,6 @@ def multi(rng, heads=2, inputs=D, width=D, hidden=3):
 def hops(rng, width=3, query=D):
     two = tuple(ops.HopParams(additive(rng, query, width)) for _ in range(2))
     return ops.ReadParams(two, rng.normal(size=(width + query, query)))
-
-
-def mask_of(*shape, name="mask"):
-    """Never all padding, so that no example is trivial; `test_every_op` sets all of it to padding where it wants to."""
-
-    def draw(rng):
-        mask = rng.random(shape) < 0.6
-        mask[..., 0] = True
-        return {name: mask}
-
-    return draw
-
-
-def padded(argument, mask="mask"):
-    return lambda aux: {argument: ~aux[mask]}
 
 
 def recollection_aux(rng):
@@ -269,15 +226,6 @@ def memory_hop(linear, moved=False):
     )
 
 
-def addressing_case(op, oracle, data, state=(), aux=lambda rng: {}, **ranges):
-    """ranges: for an argument, the function that takes any number to where that argument may lie."""
-
-    def ranged(function, xp):
-        return lambda params, **raw: function(**{k: ranges[k](x, xp) if k in ranges else x for k, x in raw.items()})
-
-    return Case(ranged(op, jnp), ranged(oracle, np), nothing, data, aux, state)
-
-
 def sam(rng):
     return ops.SAMParams(*(rng.normal(size=size) for size in ((3, K, D), (3, D), (3, D))))
 
@@ -333,21 +281,7 @@ def reconstruction_loss():
     return Case(op, oracle, compressor, {}, draw)
 
 
-def simplex(raw, xp):
-    """Weights that sum to less than 1."""
-    parts = xp.exp(raw)
-    return parts / (1 + parts.sum(-1, keepdims=True))
-
-
-def share(raw, xp):
-    return 1 / (1 + xp.exp(-raw))
-
-
-def above(least):
-    return lambda raw, xp: least + xp.exp(raw)
-
-
-CASES: dict[str, Case] = {
+CASES = {
     "additive_scores": Case(
         ops.additive_scores,
         attention.additive_scores,
@@ -472,46 +406,4 @@ CASES: dict[str, Case] = {
         ops.self_attentive_memory, stm.self_attentive_memory, sam, {"memory": (D, D)}, state=("memory",)
     ),
     "two_memory_step": two_memory_step(),
-    "content_weights": addressing_case(
-        ops.content_weights,
-        addressing.content_weights,
-        {"memory": (N, D), "key": (D,), "strength": ()},
-        ("memory",),
-        strength=above(0),
-    ),
-    "shift_weights": addressing_case(
-        ops.shift_weights, addressing.shift_weights, {"weights": (N,), "shift": (3,)}, weights=simplex, shift=simplex
-    ),
-    "sharpen_weights": addressing_case(
-        ops.sharpen_weights, addressing.sharpen_weights, {"weights": (N,), "power": ()}, weights=simplex, power=above(1)
-    ),
-    "allocation_weights": addressing_case(
-        ops.allocation_weights, addressing.allocation_weights, {"usage": (N,)}, usage=share
-    ),
-    "link_update": addressing_case(
-        ops.link_update,
-        addressing.link_update,
-        {"links": (N, N), "precedence": (N,), "write_weights": (N,)},
-        ("links", "precedence"),
-        precedence=simplex,
-        write_weights=simplex,
-    ),
-    "usage_update": addressing_case(
-        ops.usage_update,
-        addressing.usage_update,
-        {"usage": (N,), "read_weights": (2, N), "free_gates": (2,)},
-        ("usage",),
-        lambda rng: {"write_weights": simplex(rng.normal(size=N), np)},  # no gradient goes through it
-        usage=share,
-        read_weights=simplex,
-        free_gates=share,
-    ),
-    "erase_and_add": addressing_case(
-        ops.erase_and_add,
-        addressing.erase_and_add,
-        {"memory": (N, D), "weights": (N,), "erase": (D,), "add": (D,)},
-        ("memory",),
-        weights=simplex,
-        erase=share,
-    ),
-}
+} | EXTERNAL

@@ -3,6 +3,8 @@
 `step(params, state, x)`: params and state are the dicts of arrays that each function names.
 """
 
+import itertools
+
 import numpy as np
 
 from oracles import addressing as at
@@ -32,7 +34,7 @@ class Reader:
 
 def lstm(controller, state, x):
     """Gates in the order input, forget, candidate, output; what recurs is [hidden; all reads]."""
-    again = np.concatenate([state["hidden"], state["reads"].ravel()])
+    again = np.concatenate([state["hidden"], np.ravel(state["reads"])])
     gates = x @ controller.w_x + again @ controller.w_h + controller.b
     i, f, g, o = np.split(gates, 4)
     cell = sigmoid(f) * state["cell"] + sigmoid(i) * np.tanh(g)
@@ -47,6 +49,13 @@ def interface(params, hidden):
     weights = at.content_weights(np.tanh(params.keys), np.tanh(query[:-1]), softplus(query[-1]))
     program = sum(weight * value for weight, value in zip(weights, params.programs, strict=True))
     return hidden @ program + params.b
+
+
+def key_similarity(keys):
+    """Sum over pairs of the cosine of their keys."""
+    lengths = np.sqrt((keys**2).sum(1) + at.EPSILON)
+    pairs = itertools.combinations(range(len(keys)), 2)
+    return sum(keys[i] @ keys[j] / lengths[i] / lengths[j] for i, j in pairs)
 
 
 def ntm(params, state, x, read_first=False):
