@@ -2,6 +2,7 @@
 
     memjax train --config=configs/language.py:ptb --data_dir=FOLDER           FOLDER has ptb.zip
     memjax train --config=configs/language.py:ptb,layer=mag --data_dir=FOLDER or attention, mac, mal
+    memjax train --config=configs/language.py:ptb,layer=memn2n --data_dir=FOLDER   End-To-End Memory Network, 6 hops
     memjax train --config=configs/language.py:characters --data_dir=FOLDER    FOLDER has warandpeace.txt.gz
 
 Test perplexity on the Penn Treebank: results/language.json. Published: End-To-End Memory Networks (1503.08895),
@@ -34,6 +35,10 @@ def get_config(arg: str = "ptb") -> ConfigDict:
     config.model.update(hidden=400 if words else 256, window=64, persistent=0)
     config.model.update(momentum=True, forgetting=True, retention=1000.0, gradient_at="token", chunk=32)
     config.model.update(dropout=0.3 if words else 0.0, dtype="float32")
+
+    if values["layer"] == "memn2n":  # the paper's sizes; it has no dropout, and plain SGD until nothing improves
+        config.task.length = 256
+        config.model.update(width=150, depth=6, heads=1, hidden=0, window=100)
 
     config.optimizer = ConfigDict({"learning_rate": 2e-3, "warmup_steps": 200, "clip_norm": 1.0})
     config.optimizer.decay_steps = 5000 if words else 2000

@@ -67,17 +67,22 @@ def _check_sequence(config: SequenceConfig) -> None:
     require(
         0 < model.retention <= 1e6, f"config.model.retention must be above 0 and at most 1e6, not {model.retention}"
     )
-    remembers = model.layer != "attention"
+    remembers = model.layer not in ("attention", "memn2n")
     for name in ("momentum", "forgetting"):
         require(
             remembers or getattr(model, name),
-            f"config.model.{name}=False is for layers with a memory; attention has none",
+            f"config.model.{name}=False is for layers with a surprise memory; {model.layer} has none",
         )
     require(
         not remembers or model.chunk <= config.task.length or config.task.length < 1,
         f"config.model.chunk {model.chunk} is above config.task.length {config.task.length}; lower the one, or raise "
         "the other",
     )
+    for name, only in (("heads", 1), ("hidden", 0), ("persistent", 0)):
+        require(
+            model.layer != "memn2n" or getattr(model, name) == only,
+            f"config.model.{name} must be {only} for memn2n, which has none, not {getattr(model, name)}",
+        )
     require(0 <= model.dropout < 1, f"config.model.dropout must be in [0, 1), not {model.dropout}")
     require(
         model.layer in ("lmm", "mag", "mal") or model.gradient_at == "token",

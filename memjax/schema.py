@@ -108,10 +108,11 @@ class Config:
 class SequenceModelConfig:
     """A language model and its layers (see `memjax.models.language` and the layers' own words for each size).
 
-    window: of attention; the layer lmm has none. gradient_at, chunk, retention: of the memory.
+    window: of attention; the layer lmm has none. gradient_at, chunk, retention: of the memory. memn2n is a model of its
+    own: depth is its hops, window its memory.
     """
 
-    layer: Literal["attention", "lmm", "mac", "mag", "mal"]
+    layer: Literal["attention", "lmm", "mac", "mag", "mal", "memn2n"]
     width: int
     depth: int
     heads: int

@@ -12,8 +12,9 @@ from memjax.errors import MemjaxError, require
 from memjax.models.asked import AskedMemory
 from memjax.models.cells import DNCCell, ExternalCell, NTMCell, NUTMCell
 from memjax.models.direct import DirectlyReason, HistorySampler, MultiHopReason
-from memjax.models.language import LanguageModel, generate
+from memjax.models.language import LanguageModel, SequenceModel, generate
 from memjax.models.memory_network import MemN2N, answer_rows
+from memjax.models.memory_network_language import MemN2NLanguage
 from memjax.models.surprise_layer import LMM
 from memjax.models.titans import MAC, MAG, MAL
 from memjax.models.window_attention import WindowAttention
@@ -34,6 +35,7 @@ __all__ = [
     "HistorySampler",
     "LanguageModel",
     "MemN2N",
+    "MemN2NLanguage",
     "MultiHopReason",
     "NTMCell",
     "NUTMCell",
@@ -75,10 +77,12 @@ def build_sampler(config: Config, shape: TaskShape) -> HistorySampler:
     return HistorySampler(shape, config.model.width, config.model.head_layers, jnp.dtype(config.model.dtype))
 
 
-def build_sequence(model: SequenceModelConfig, shape: SequenceShape) -> LanguageModel:
+def build_sequence(model: SequenceModelConfig, shape: SequenceShape) -> SequenceModel:
     """The language model that a config describes, for a task of this shape. Raises `MemjaxError` for what cannot be."""
-    layer = {"attention": WindowAttention, "lmm": LMM, "mac": MAC, "mag": MAG, "mal": MAL}[model.layer]
     dtype = jnp.dtype(model.dtype)
+    if model.layer == "memn2n":
+        return MemN2NLanguage(shape.vocabulary, model.width, model.depth, model.window, model.dropout, dtype)
+    layer = {"attention": WindowAttention, "lmm": LMM, "mac": MAC, "mag": MAG, "mal": MAL}[model.layer]
     settings: dict[str, Any] = dataclasses.asdict(model) | {"dtype": dtype}
     own = {field.name: settings[field.name] for field in dataclasses.fields(layer) if field.name in settings}
     return LanguageModel(

@@ -6,9 +6,10 @@ from functools import partial
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from memjax.errors import require
+from memjax.models.memory_network_language import MemN2NLanguage
+from memjax.models.streams import check_tokens
 from memjax.typing import Any, Array, Float, Int, Key, Params, State
 
 BLOCK = 512  # tokens of a long sequence that are read at once: their logits are in memory together
@@ -59,6 +60,11 @@ class LanguageModel(nn.Module):
         self.norms = [nn.RMSNorm(dtype=self.dtype) for _ in range(self.depth + perceptrons + 1)]
         self.drop = nn.Dropout(self.dropout)
 
+    @property
+    def word_by_word(self) -> bool:
+        """Whether it may be given one token at a time."""
+        return getattr(self.make_layer(), "gradient_at", "token") == "token"
+
     def initial_state(self) -> State:
         return tuple(layer.initial_state() for layer in self.layers)
 
@@ -66,7 +72,7 @@ class LanguageModel(nn.Module):
         self, tokens: Int[Array, "L"], state: State | None = None, *, train: bool = False
     ) -> tuple[Float[Array, "L V"], State]:
         """Logits of the token after each, and the state; `train` needs the rng "dropout"."""
-        _check_tokens(tokens, self.vocabulary)
+        check_tokens(tokens, self.vocabulary)
         layers = isinstance(state, tuple) and len(state) == self.depth
         require(state is None or layers, f"a state of this model is a tuple of {self.depth}, one for each layer")
         state, after = (None,) * self.depth if state is None else state, []
@@ -83,8 +89,11 @@ class LanguageModel(nn.Module):
         return self.embed.attend(next(norms)(x)).astype(jnp.float32), tuple(after)
 
 
+SequenceModel = LanguageModel | MemN2NLanguage
+
+
 def generate(
-    model: LanguageModel,
+    model: SequenceModel,
     params: Params,
     prompt: Int[Array, "L"],
     count: int,
@@ -108,9 +117,11 @@ def generate(
     (5,)
     """
     require(prompt.ndim == 1 and prompt.size > 0, f"a prompt is [L], of at least one token, not {list(prompt.shape)}")
-    _check_tokens(prompt, model.vocabulary)
-    exact = getattr(model.make_layer(), "gradient_at", "token") == "token"
-    require(exact, "gradient_at=chunk cannot go on token by token; generate with gradient_at=token, same parameters")
+    check_tokens(prompt, model.vocabulary)
+    require(
+        model.word_by_word,
+        "gradient_at=chunk cannot go on token by token; generate with gradient_at=token, same parameters",
+    )
     require(count >= 1, f"count must be at least 1, not {count}")
     require(temperature > 0, f"temperature must be above 0, not {temperature}")
 
@@ -132,7 +143,7 @@ def generate(
     return jnp.concatenate([first[None], tokens]), state
 
 
-def _prefill(model: LanguageModel, params: Params, prompt: Array, state: State | None) -> tuple[Array, State]:
+def _prefill(model: SequenceModel, params: Params, prompt: Array, state: State | None) -> tuple[Array, State]:
     """The logits after a prompt of any length, and the state."""
     whole = (prompt.size - 1) // BLOCK  # blocks before the last one
     if whole:
@@ -144,13 +155,3 @@ def _prefill(model: LanguageModel, params: Params, prompt: Array, state: State |
         state, _ = jax.lax.scan(step, state, prompt[: whole * BLOCK].reshape(whole, BLOCK))
     logits, state = model.apply(params, prompt[whole * BLOCK :], state)
     return logits[-1:], state
-
-
-def _check_tokens(tokens: Array, vocabulary: int) -> None:
-    """Raises `MemjaxError` for what is no sequence of tokens, and for tokens out of range if they are known."""
-    one = tokens.ndim == 1 and jnp.issubdtype(tokens.dtype, jnp.integer)
-    require(one, f"tokens are one sequence of whole numbers, [L], not {tokens.dtype}{list(tokens.shape)}")
-    if tokens.size and not isinstance(tokens, jax.core.Tracer):
-        known = np.asarray(tokens)
-        low, high = known.min(), known.max()
-        require(low >= 0 and high < vocabulary, f"tokens must be in [0, {vocabulary}); they go from {low} to {high}")

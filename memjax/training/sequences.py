@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from memjax import tasks
 from memjax.config import SequenceConfig, SequenceModelConfig
-from memjax.models import LanguageModel, build_sequence
+from memjax.models import SequenceModel, build_sequence
 from memjax.models.language import BLOCK
 from memjax.tasks.sequence import NOTHING
 from memjax.training.evaluate import Measured
@@ -38,7 +38,7 @@ def sequence_experiment(config: SequenceConfig) -> Experiment:
     return Experiment(config, _label(config.model), task, make_mesh(config.training.batch_size), (phase,), facts)
 
 
-def sequence_objective(model: LanguageModel) -> Loss:
+def sequence_objective(model: SequenceModel) -> Loss:
     """Mean answer loss over the targets of each sequence, then over the batch; whole sequences at once."""
 
     def one(params: Params, example: Example) -> dict[str, Array]:
@@ -56,7 +56,7 @@ def sequence_objective(model: LanguageModel) -> Loss:
     return loss
 
 
-def measure_sequence(model: LanguageModel, answer: int, block: int, params: Params, example: Example) -> Measured:
+def measure_sequence(model: SequenceModel, answer: int, block: int, params: Params, example: Example) -> Measured:
     """One sequence of any length, `block` tokens at a time: loss over its targets, and answers that are right.
 
     answer: the tokens of an answer; above 1 all targets are one answer, which is right when all of them are.
@@ -82,7 +82,7 @@ def measure_sequence(model: LanguageModel, answer: int, block: int, params: Para
     return Measured(loss, asked, right, asked)
 
 
-def init_sequence(model: LanguageModel, key: Key, example: Example) -> Params:
+def init_sequence(model: SequenceModel, key: Key, example: Example) -> Params:
     """Parameters of a language model; their shapes do not depend on the length."""
     return jax.jit(model.init)(key, example["tokens"][:1])
 
@@ -90,6 +90,8 @@ def init_sequence(model: LanguageModel, key: Key, example: Example) -> Params:
 def _label(model: SequenceModelConfig) -> str:
     if model.layer == "attention":
         return f"attention over {model.window}"
+    if model.layer == "memn2n":
+        return f"MemN2N, {model.depth} hops over {model.window}"
     missing = [f"no {name}" for name in ("momentum", "forgetting") if not getattr(model, name)]
     chunked = [f"gradients per chunk of {model.chunk}"] if model.gradient_at == "chunk" else []
     return ", ".join([model.layer.upper(), *chunked, *missing])

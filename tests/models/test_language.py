@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from oracles import sequence
+from oracles import memory_network, sequence
 from oracles.checking import assert_close, float64, quick
 
 from memjax.errors import MemjaxError
-from memjax.models import LMM, MAC, MAG, MAL, LanguageModel, WindowAttention, generate, language
+from memjax.models import LMM, MAC, MAG, MAL, LanguageModel, MemN2NLanguage, WindowAttention, generate, language
 
 VOCABULARY, WIDTH, DEPTH, HIDDEN, L = 13, 8, 2, 12, 10
 SIZES = {"width": WIDTH, "heads": 2, "persistent": 2}
@@ -21,11 +21,13 @@ LAYERS = {
     "MAG": functools.partial(MAG, window=4, **SIZES),
     "MAL": functools.partial(MAL, window=4, **SIZES),
 }
-every_layer = pytest.mark.parametrize("name", LAYERS)
+every_model = pytest.mark.parametrize("name", [*LAYERS, "MemN2N"])
 TOKENS = jnp.asarray(np.random.default_rng(0).integers(VOCABULARY, size=L))
 
 
 def model_of(name, **changes):
+    if name == "MemN2N":
+        return MemN2NLanguage(**{"vocabulary": VOCABULARY, "width": WIDTH, "hops": 3, "memory": 4, **changes})
     return LanguageModel(VOCABULARY, WIDTH, DEPTH, **{"hidden": HIDDEN, "make_layer": LAYERS[name], **changes})
 
 
@@ -57,7 +59,13 @@ def test_its_blocks_are_their_equations():
     assert_close(np.asarray(run("attention")(made("attention"), TOKENS)[0]), expected, 2e-5)
 
 
-@every_layer
+def test_memn2n_is_its_equations():
+    params = float64(made("MemN2N")["params"])
+    expected = memory_network.language_model(params, np.asarray(TOKENS), hops=3, memory=4)
+    assert_close(np.asarray(run("MemN2N")(made("MemN2N"), TOKENS)[0]), expected, 2e-5)
+
+
+@every_model
 def test_prefill_and_decoding_give_what_one_call_gives(name):
     whole, _ = run(name)(made(name), TOKENS)
     logits, state = run(name)(made(name), TOKENS[:6])
@@ -68,7 +76,7 @@ def test_prefill_and_decoding_give_what_one_call_gives(name):
     assert_close(jnp.concatenate(parts), whole, 5e-5)
 
 
-@every_layer
+@every_model
 def test_its_state_is_of_one_size_whatever_the_length(name):
     shapes = [
         jax.tree.map(jnp.shape, jax.eval_shape(run(name), made(name), jnp.zeros(n, int))[1]) for n in (1, 7, 1000)
@@ -77,7 +85,7 @@ def test_its_state_is_of_one_size_whatever_the_length(name):
     assert shapes[0] == shapes[1] == shapes[2] == jax.tree.map(jnp.shape, own)
 
 
-@every_layer
+@every_model
 def test_the_likeliest_tokens_are_generated_and_it_goes_on_where_it_was(name):
     @functools.partial(jax.jit, static_argnums=1, compiler_options=quick())
     def go_on(tokens, count, state=None):
@@ -91,7 +99,7 @@ def test_the_likeliest_tokens_are_generated_and_it_goes_on_where_it_was(name):
     np.testing.assert_array_equal(jnp.concatenate([first, more]), tokens)
 
 
-@every_layer
+@every_model
 def test_a_long_prompt_is_read_in_blocks(name, monkeypatch):
     def states():
         make = lambda tokens: generate(model_of(name), made(name), tokens, 3)  # noqa: E731
@@ -114,14 +122,15 @@ def test_tokens_are_drawn_from_the_models_distribution():
     assert np.abs(np.bincount(tokens, minlength=VOCABULARY) / 4000 - expected).max() < 0.03
 
 
-def test_dropout_is_for_training_alone_and_follows_its_key():
+@pytest.mark.parametrize("name", ["LMM", "MemN2N"])
+def test_dropout_is_for_training_alone_and_follows_its_key(name):
     def out(key):
         rngs = {} if key is None else {"dropout": key}
-        return model_of("LMM", dropout=0.5).apply(made("LMM"), TOKENS, train=key is not None, rngs=rngs)[0]
+        return model_of(name, dropout=0.5).apply(made(name), TOKENS, train=key is not None, rngs=rngs)[0]
 
     out = jax.jit(out, compiler_options=quick())
     still, one, two = out(None), *(out(jax.random.key(seed)) for seed in (0, 1))
-    assert_close(still, run("LMM")(made("LMM"), TOKENS)[0], 1e-5)
+    assert_close(still, run(name)(made(name), TOKENS)[0], 1e-5)
     assert not np.allclose(one, two) and not np.allclose(one, still)
 
 
@@ -161,12 +170,22 @@ def test_the_state_of_another_model_is_one_line(unchecked):
     for other, words in ((state[:1], "a tuple of 2"), (state[0], "another layer's|a tuple of 2")):
         with pytest.raises(MemjaxError, match=words):
             model_of("LMM").apply(made("LMM"), TOKENS, other)
+    with pytest.raises(MemjaxError, match="not WordsState"):
+        model_of("MemN2N").apply(made("MemN2N"), TOKENS, state)
 
 
-@pytest.mark.parametrize(("change", "words"), [({"dropout": 1.0}, "dropout"), ({"hidden": -1}, "hidden")])
-def test_sizes_that_a_model_cannot_have_are_one_line(change, words):
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        ("LMM", {"dropout": 1.0}, "dropout"),
+        ("LMM", {"hidden": -1}, "hidden"),
+        ("MemN2N", {"dropout": -0.1}, "dropout"),
+        ("MemN2N", {"width": 0}, "width must be at least 1"),
+    ],
+)
+def test_sizes_that_a_model_cannot_have_are_one_line(name, change, words):
     with pytest.raises(MemjaxError, match=words):
-        model_of("LMM", **change).init(jax.random.key(0), TOKENS)
+        model_of(name, **change).init(jax.random.key(0), TOKENS)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from oracles.attention import softmax
+
 
 def position_weights(mask, width):
     """l_kj = (1 - j/J) - (k/d)(1 - 2j/J): j counts the words, J of them, and k the coordinates, d of them, from 1."""
@@ -83,3 +85,20 @@ def answer(params, sentences, query, tying, encoding, hops, memory, linear=False
         transition = None if adjacent else np.asarray(params["transition"], np.float64)
         _, u = memory_hop(u, keys, values, [True] * len(keys), transition, linear)
     return np.array([row @ u for row in tables[hops if adjacent else 3]])
+
+
+def language_model(params, words, hops, memory):
+    """Logits after each word: the last words as the memory, a constant question, layer-wise tying, half ReLU."""
+    logits = []
+    for now in range(len(words)):
+        last = words[max(0, now - memory + 1) : now + 1][::-1]  # the newest first
+        keys = [params["key_words"][word] + params["key_times"][i] for i, word in enumerate(last)]
+        values = [params["value_words"][word] + params["value_times"][i] for i, word in enumerate(last)]
+        u = np.full(params["transition"].shape[0], 0.1)
+        for _ in range(hops):
+            shares = softmax(np.array([u @ key for key in keys]))
+            u = params["transition"] @ u + sum(share * value for share, value in zip(shares, values, strict=True))
+            half = len(u) // 2
+            u = np.array([number if k < half else max(number, 0) for k, number in enumerate(u)])
+        logits.append(params["out"] @ u)
+    return np.array(logits)
