@@ -62,7 +62,10 @@ class MemN2N(nn.Module):
     """Questions over sentences: `u = B q`; per hop `p = softmax(u · m_i)`, `u <- u + sum_i p_i c_i`; logits `W u`.
 
     A sentence is `m_i = sum_j l_j A_k x_ij + T_A(i)`, `c_i` the same with C and T_C (`ops.embed_sentence`); i is 1 for
-    the newest. Source: End-To-End Memory Networks, sections 2 and 4.1.
+    the newest. Source: End-To-End Memory Networks, sections 2 and 4.1. Two things are as in its authors' code, where
+    the paper does not say: rows that no sentence fills are zeros, which have their share of the softmax; and position
+    weights are twice the printed ones, so that a word counts 1 on average, as in a bag. The paper's error depends on
+    both (`benchmarks/memory_networks.py`).
 
     shape: a task whose answers are classes, and whose question is a text in the words of its stream. answers: for each
     class its row of W (`answer_rows`). tying: "adjacent" (`A_{k+1} = C_k`, `W = C_K^T`, `B = A_1`, and the times like
@@ -140,8 +143,9 @@ class MemN2N(nn.Module):
         return logits[jnp.array(self.answers)]
 
     def weigh(self, ids: Int[Array, "N"], mask: Bool[Array, "N"]) -> Float[Array, "2 V"]:
-        """A text as `ops.sentence_weights`, which nothing that is learned changes."""
-        return ops.sentence_weights(jnp.where(mask, ids, 0), mask, self.shape.items, encoding=self.encoding)
+        """A text as `ops.sentence_weights`, which nothing that is learned changes; by position, twice as large."""
+        weights = ops.sentence_weights(jnp.where(mask, ids, 0), mask, self.shape.items, encoding=self.encoding)
+        return weights * (2 if self.encoding == "position" else 1)
 
     def embed(self, weights: Float[Array, "R 2 V"], times: Int[Array, "R"]) -> Float[Array, "R F"]:
         """Sentences given by `weigh` and time index as rows: the embeddings of each, `tables * width` numbers."""
@@ -167,10 +171,10 @@ class MemN2N(nn.Module):
         query_table = self.words[0 if adjacent else 2, : self.shape.items]
         query = ops.embed_weights(query_table, weights.astype(self.dtype))
         rows = values.reshape(len(values), self.tables, self.width)
+        transition, empty = None if adjacent else self.transition, self.rows - mask.sum()
         for hop in range(self.hops):
             keys, read = (rows[:, hop], rows[:, hop + 1]) if adjacent else (rows[:, 0], rows[:, 1])
-            transition = None if adjacent else self.transition
-            _, query = hop_over(query, keys, read, mask, transition=transition, linear=linear)
+            _, query = hop_over(query, keys, read, mask, transition=transition, linear=linear, empty=empty)
         logits = jnp.matmul(self.words[-1], query, preferred_element_type=jnp.float32)
         return jnp.where(jnp.arange(len(logits)) == 0, jnp.finfo(jnp.float32).min, logits)
 

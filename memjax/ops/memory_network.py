@@ -89,12 +89,14 @@ def memory_hop(
     *,
     transition: Float[Array, "d d"] | None = None,
     linear: bool | Bool[Array, ""] = False,
+    empty: int | Int[Array, ""] = 0,
 ) -> tuple[Float[Array, "M"], Float[Array, "d"]]:
     """One hop: `p = softmax_i(u · m_i)`, `o = sum_i p_i c_i`; returns `(p, u + o)`.
 
     With a `transition` H the query goes on as `H u + o` (layer-wise tying). `linear=True`, or a traced True, leaves the
-    softmax out: `p_i = u · m_i` (linear start). Padded rows have weight 0. Source: End-To-End Memory Networks, Eq. 1, 2
-    and 4. Weights and result are float32 or better.
+    softmax out: `p_i = u · m_i` (linear start). empty: how many rows of zeros there are beside these, in a memory of
+    fixed size that is not full; they too have a share of the softmax. Padded rows have weight 0. Source: End-To-End
+    Memory Networks, Eq. 1, 2 and 4. Weights and result are float32 or better.
 
     >>> import jax.numpy as jnp
     >>> weights, query = memory_hop(jnp.zeros(2), jnp.ones((4, 2)), 2 * jnp.ones((4, 2)))
@@ -104,7 +106,7 @@ def memory_hop(
     if mask is None:
         mask = jnp.ones(keys.shape[0], bool)
     keys, values = (jnp.where(mask[:, None], rows, 0) for rows in (keys, values))
-    return hop_over(query, keys, values, mask, transition=transition, linear=linear)
+    return hop_over(query, keys, values, mask, transition=transition, linear=linear, empty=empty)
 
 
 def hop_over(
@@ -115,6 +117,7 @@ def hop_over(
     *,
     transition: Float[Array, "d d"] | None = None,
     linear: bool | Bool[Array, ""] = False,
+    empty: int | Int[Array, ""] = 0,
 ) -> tuple[Float[Array, "M"], Float[Array, "d"]]:
     """`memory_hop` over rows that are finite in padding too.
 
@@ -122,7 +125,10 @@ def hop_over(
     clearing the padding would make a copy of the rows for each question.
     """
     scores = accumulated(keys, query)
-    weights = jnp.where(linear, jnp.where(mask, scores, 0), masked_softmax(scores, mask, axis=0))
+    # The empty rows, of score 0 each, as one row more.
+    together = jnp.log(jnp.maximum(jnp.asarray(empty), 1).astype(scores.dtype))
+    shares = masked_softmax(jnp.append(scores, together), jnp.append(mask, jnp.asarray(empty) > 0), axis=0)[:-1]
+    weights = jnp.where(linear, jnp.where(mask, scores, 0), shares)
     carried = query if transition is None else accumulated(query, transition.T)
     return weights, carried + accumulated(weights.astype(values.dtype), values)
 

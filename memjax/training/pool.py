@@ -4,14 +4,12 @@ Stories differ in length: on bAbI a batch of 32 has some 260 sentences, 50 for e
 keeps its sentences end to end, and each question masks those of its own story.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from memjax import ops
 from memjax.errors import require
 from memjax.models.memory_network import MemN2N, time_indices
 from memjax.tasks.contract import Split, Task
@@ -55,8 +53,7 @@ def load(task: Task, model: MemN2N, splits: tuple[Split, ...]) -> tuple[Float[Ar
     table, place = np.unique(
         np.concatenate([np.pad(ids, ((0, 0), (0, width - ids.shape[1]))) for ids in texts]), axis=0, return_inverse=True
     )
-    weigh = partial(ops.sentence_weights, vocabulary=task.shape.items, encoding=model.encoding)
-    weights = jax.jit(jax.vmap(lambda ids: weigh(ids, ids != 0)))(jnp.asarray(table))
+    weights = jax.jit(jax.vmap(lambda ids: model.weigh(ids, ids != 0)))(jnp.asarray(table))
     found = np.split(place.reshape(-1).astype(np.int32), np.cumsum([len(ids) for ids in texts])[:-1])
     rows = np.array([*model.answers, NOBODY], np.int32)  # an answer that is no class is the last: -1
     stories: dict[Split, Stories] = {}

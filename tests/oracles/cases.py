@@ -209,11 +209,11 @@ def sentence_weights(encoding):
     )
 
 
-def memory_hop(linear, moved=False):
+def memory_hop(linear=False, moved=False, empty=0):
     """moved: with a transition, as under layer-wise tying."""
 
     def with_params(function):
-        return lambda params, **arguments: function(**arguments, linear=linear, **params)
+        return lambda params, **arguments: function(**arguments, linear=linear, empty=empty, **params)
 
     return Case(
         with_params(ops.memory_hop),
@@ -380,9 +380,10 @@ CASES = {
     "embed_weights": Case(
         ops.embed_weights, memory_network.embed_weights, lambda rng: rng.normal(size=(V, D)), {"weights": (2, V)}
     ),
-    "memory_hop": memory_hop(linear=False),
+    "memory_hop": memory_hop(),
+    "memory_hop beside empty rows": memory_hop(empty=3),
     "memory_hop linear": memory_hop(linear=True),
-    "memory_hop with a transition": memory_hop(linear=False, moved=True),
+    "memory_hop with a transition": memory_hop(moved=True),
     "newest_rows all of them": newest_rows(7),
     "newest_rows few of them": newest_rows(2),
     "compress_rows": Case(

@@ -44,8 +44,13 @@ def embed_weights(table, weights):
     return total
 
 
-def memory_hop(query, keys, values, mask, transition=None, linear=False):
-    """p = softmax(u.m) over real rows (linear: p = u.m), o = sum p_i c_i; the next u is u + o, or H u + o."""
+def memory_hop(query, keys, values, mask, transition=None, linear=False, empty=0):
+    """p = softmax(u.m) over real rows (linear: p = u.m), o = sum p_i c_i; the next u is u + o, or H u + o.
+
+    empty: rows of zeros are put behind these, and have their share; that is left out of p.
+    """
+    keys, values = (np.concatenate([rows, np.zeros((empty, rows.shape[1]))]) for rows in (keys, values))
+    mask = [*mask, *[True] * empty]
     p = np.zeros(len(keys))
     real = [i for i in range(len(keys)) if mask[i]]
     if real:
@@ -54,7 +59,7 @@ def memory_hop(query, keys, values, mask, transition=None, linear=False):
     out = np.array(query, np.float64) if transition is None else np.array([row @ query for row in transition])
     for i in real:
         out = out + p[i] * values[i]
-    return p, out
+    return p[: len(p) - empty], out
 
 
 def answer(params, sentences, query, tying, encoding, hops, memory, linear=False, times=None):
@@ -69,21 +74,21 @@ def answer(params, sentences, query, tying, encoding, hops, memory, linear=False
 
     def embedded(table, words):
         vectors = np.array([tables[table][word] for word in words])
-        return embed_sentence(vectors, [True] * len(words), encoding)
+        return (2 if encoding == "position" else 1) * embed_sentence(vectors, [True] * len(words), encoding)
 
     def rows(table):
         found = []
         for words, time in zip(sentences, times, strict=True):
             clock = 0 if clocks is None else np.asarray(clocks, np.float64)[table][time - 1]
             found.append(embedded(table, words) + clock)
-        return np.array(found)
+        return np.array(found).reshape(len(found), tables.shape[-1])
 
     adjacent = tying == "adjacent"
     u = embedded(0 if adjacent else 2, query)
     for k in range(hops):
         keys, values = (rows(k), rows(k + 1)) if adjacent else (rows(0), rows(1))
         transition = None if adjacent else np.asarray(params["transition"], np.float64)
-        _, u = memory_hop(u, keys, values, [True] * len(keys), transition, linear)
+        _, u = memory_hop(u, keys, values, [True] * len(keys), transition, linear, memory - len(keys))
     return np.array([row @ u for row in tables[hops if adjacent else 3]])
 
 
