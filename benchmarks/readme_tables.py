@@ -46,6 +46,31 @@ def babi(found: dict) -> list[str]:
     return lines
 
 
+def by_task(found: dict) -> list[str]:
+    """Test error of every memory, by task."""
+    errors = {
+        row: percent([1 - run["metrics"]["accuracy"] for run in runs]) for row, runs in by_row(found["runs"]).items()
+    }
+    tasks = sorted({row.split()[0] for row in errors}, key=int)
+    names = list(dict.fromkeys(row.split(maxsplit=1)[1] for row in errors))
+    lines = [f"| test error % | {' | '.join(f'task {task}' for task in tasks)} |", "|---" * (1 + len(tasks)) + "|"]
+    return [
+        *lines,
+        *(f"| {name} | {' | '.join(errors.get(f'{task} {name}', '-') for task in tasks)} |" for name in names),
+    ]
+
+
+def wrong_bits(found: dict) -> list[str]:
+    """Wrong bits of a sequence in the mean, by its length; the shortest is the longest of training."""
+    lines = ["| task and cell | wrong bits of a sequence, by length | steps | minutes |", "|---|---|---|---|"]
+    for row, runs in by_row(found["runs"]).items():
+        lengths = list(runs[0]["metrics"]["wrong_bits_by_length"])
+        wrong = {length: mean(run["metrics"]["wrong_bits_by_length"][length] for run in runs) for length in lengths}
+        cells = ", ".join(f"{length}: {number:.3g}" for length, number in wrong.items())
+        lines.append(f"| {row} | {cells} | {runs[0]['step']:,} | {mean(run['seconds'] for run in runs) / 60:.0f} |")
+    return lines
+
+
 def by_length(found: dict) -> list[str]:
     """Accuracy by the length of the test, the first that of training, and how long training took."""
     rows = by_row(found["runs"])
@@ -114,7 +139,10 @@ def main() -> None:
     for marker, name, table in (
         ("demo", "evidence_demo", evidence),
         ("small", "evidence_small", evidence),
+        ("memories", "evidence_memories", evidence),
         ("babi", "babi_single", babi),
+        ("babi_memories", "babi_memories", by_task),
+        ("algorithmic", "algorithmic", wrong_bits),
         ("recall", "recall", by_length),
         ("needle", "needle", by_length),
         ("language", "language", language),

@@ -5,6 +5,7 @@
     python benchmarks/reproduce.py evidence_memories [--only=dnc,"dnc no rehearsal"]
     python benchmarks/reproduce.py algorithmic
     python benchmarks/reproduce.py babi_single --data_dir=data [--only=1,6]
+    python benchmarks/reproduce.py babi_memories --data_dir=data [--only="6 dnc"]    every memory at one budget
     python benchmarks/reproduce.py recall
     python benchmarks/reproduce.py needle
     python benchmarks/reproduce.py language --data_dir=data
@@ -57,6 +58,7 @@ DEMO = {
     **{row: ABLATIONS[row] for row in ("Directly Reason", "Multi-Hop Reason")},
 }
 BABI = {**{task: f"rehearsal,task={task}" for task in ("1", "6", "9", "15", "20")}, "1 surprise": "surprise,task=1"}
+BUDGET = "--config.training.steps=4000 --config.training.sampler_steps=1500"
 LAYERS = {
     "LMM": "lmm",
     "LMM per chunk": "lmm,chunked=1",
@@ -80,6 +82,7 @@ CELLS = {
 SEEDS = {"evidence_small": 3}
 TABLES = (
     "algorithmic",
+    "babi_memories",
     "babi_single",
     "evidence_demo",
     "evidence_memories",
@@ -106,6 +109,16 @@ def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str
             for seed in range(seeds)
             for name in BASELINES
             for kind, extra in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
+        }
+    if table == "babi_memories":
+        return {
+            (
+                f"{task} {name}",
+                seed,
+            ): f"--config=configs/babi.py:{name},task={task},seed={seed} {BUDGET} --data_dir={data_dir}"
+            for seed in range(seeds)
+            for task in (1, 6, 15, 2)
+            for name in registry
         }
     if table == "algorithmic":
         return {

@@ -65,6 +65,7 @@ def made(arg="lmm", block=4):
         ("recall", "lmm,chunked=1", RECALL),
         ("needle", "mag", NEEDLE),
         ("language", "ptb,layer=mac", LANGUAGE),
+        ("language", "ptb,layer=memn2n", {**LANGUAGE, "model.heads": 1, "model.hidden": 0}),
         ("language", "characters", LANGUAGE),
     ],
 )
@@ -151,6 +152,9 @@ def test_a_config_is_the_same_after_a_round_trip(file):
         ({"system": "memory"}, r"config\.system for the task recall must be sequence"),
         ({"model.layer": "lmn"}, "did you mean 'lmm'"),
         ({"model.heads": 3}, "multiple of heads 3"),
+        ({"model.layer": "memn2n"}, "config.model.heads must be 1 for memn2n, which has none, not 2"),
+        ({"model.layer": "memn2n", "model.heads": 1}, "config.model.hidden must be 0 for memn2n"),
+        ({"model.layer": "memn2n", "model.momentum": False}, "momentum=False is for layers with a surprise memory"),
         ({"model.layer": "mac", "model.gradient_at": "chunk"}, "gradient_at=chunk is for the layers lmm, mag and mal"),
         ({"model.dropout": 1.0}, "dropout"),
         ({"model.retention": 0.0}, "retention"),
