@@ -21,6 +21,7 @@ from memjax.ops.attention import (
     project_items,
     slot_attention,
 )
+from memjax.ops.buffer import Buffer, buffer_append, buffer_evict
 from memjax.ops.compressive import (
     CompressorParams,
     MemoryAttentionParams,
@@ -59,6 +60,18 @@ from memjax.ops.memory_network import (
 )
 from memjax.ops.ntm import NTMState, ntm_interface_size, ntm_start, ntm_step
 from memjax.ops.recurrence import linear_recurrence
+from memjax.ops.retention import (
+    InputMatchingParams,
+    LinearParams,
+    SpatialParams,
+    SpatialScoreParams,
+    TemporalScoreParams,
+    input_matching,
+    spatial_features,
+    spatial_scores,
+    temporal_scores,
+)
+from memjax.ops.returns import generalized_advantages
 from memjax.ops.rows import newest_rows
 from memjax.ops.slots import SegmentFeatures, SlotWriteParams, segment_features, write_segment, write_stream
 from memjax.ops.surprise import surprise_linear
@@ -77,13 +90,16 @@ from memjax.ops.two_memory import (
 __all__ = [
     "AdditiveParams",
     "BlocksState",
+    "Buffer",
     "CompressorParams",
     "DNCState",
     "ExternalParams",
     "GRUParams",
     "HopParams",
+    "InputMatchingParams",
     "InterfaceParams",
     "LSTMParams",
+    "LinearParams",
     "MemoryAttentionParams",
     "MultiHeadGRUParams",
     "NTMState",
@@ -92,12 +108,17 @@ __all__ = [
     "SAMParams",
     "SegmentFeatures",
     "SlotWriteParams",
+    "SpatialParams",
+    "SpatialScoreParams",
     "SurpriseState",
+    "TemporalScoreParams",
     "TwoMemoryFeatures",
     "TwoMemoryParams",
     "TwoMemoryState",
     "additive_scores",
     "allocation_weights",
+    "buffer_append",
+    "buffer_evict",
     "compress_rows",
     "content_weights",
     "dmsdnc_interface_size",
@@ -110,8 +131,10 @@ __all__ = [
     "embed_weights",
     "erase_and_add",
     "familiarity_loss",
+    "generalized_advantages",
     "gru_scan",
     "gru_step",
+    "input_matching",
     "interface",
     "key_similarity",
     "linear_recurrence",
@@ -137,9 +160,12 @@ __all__ = [
     "sharpen_weights",
     "shift_weights",
     "slot_attention",
+    "spatial_features",
+    "spatial_scores",
     "surprise_linear",
     "surprise_memory",
     "surprise_mlp",
+    "temporal_scores",
     "two_memory_step",
     "update_slots",
     "usage_update",

@@ -22,6 +22,7 @@ from oracles import (
 )
 from oracles.case import Case, mask_of, nothing, padded, without_params
 from oracles.external_cases import EXTERNAL
+from oracles.retention_cases import RETENTION
 
 A, K, N, T, D, V, F = 3, 3, 4, 3, 4, 5, 4
 
@@ -281,130 +282,134 @@ def reconstruction_loss():
     return Case(op, oracle, compressor, {}, draw)
 
 
-CASES = {
-    "additive_scores": Case(
-        ops.additive_scores,
-        attention.additive_scores,
-        partial(additive, left=3),
-        {"left": (A, 3), "right": (N, D)},
-        state=("left",),
-    ),
-    "project_items": Case(ops.project_items, attention.project_items, additive, {"items": (N, D)}),
-    "slot_attention over slots": slot_attention("slots"),
-    "slot_attention over items": slot_attention("items"),
-    "multi_hop_read": Case(
-        ops.multi_hop_read,
-        attention.multi_hop_read,
-        hops,
-        {"slots": (K, 3), "query": (D,)},
-        mask_of(K, name="slot_mask"),
-        padding=padded("slots", "slot_mask"),
-    ),
-    "gru_step": Case(
-        ops.gru_step, gru.gru_step, partial(single, inputs=3), {"hidden": (D,), "x": (3,)}, state=("hidden",)
-    ),
-    "gru_scan": gru_scan(reverse=False),
-    "gru_scan reversed": gru_scan(reverse=True),
-    "update_slots single": Case(
-        ops.update_slots, gru.update_slots, single, {"slots": (K, D), "aligned": (K, D)}, state=("slots",)
-    ),
-    "update_slots multi-head": Case(
-        ops.update_slots,
-        gru.update_slots,
-        partial(multi, inputs=3),
-        {"slots": (K, D), "aligned": (K, 3)},
-        state=("slots",),
-    ),
-    "project_aligned single": Case(ops.project_aligned, gru.project_aligned, single, {"items": (N, D)}),
-    "project_aligned multi-head": Case(
-        ops.project_aligned, gru.project_aligned, partial(multi, inputs=3), {"items": (N, 3)}
-    ),
-    "segment_features": Case(
-        lambda params, items: tuple(ops.segment_features(params, items)),
-        slots.segment_features,
-        write_params(single),
-        {"items": (N, D)},
-    ),
-    "write_segment": Case(
-        ops.write_segment,
-        slots.write_segment,
-        write_params(single),
-        {"slots": (K, D), "items": (N, D)},
-        mask_of(N),
-        ("slots",),
-        padded("items"),
-    ),
-    "write_stream single": write_stream(single),
-    "write_stream multi-head, remat": write_stream(multi, remat=True),
-    "recollection_loss": Case(
-        without_params(ops.recollection_loss),
-        without_params(losses.recollection_loss),
-        nothing,
-        {"predicted": (N, D), "candidates": (V, D)},
-        recollection_aux,
-        padding=padded("predicted", "masked"),
-    ),
-    "familiarity_loss": Case(
-        without_params(ops.familiarity_loss),
-        without_params(losses.familiarity_loss),
-        nothing,
-        {"positive_logit": (F,), "negative_logit": (F,)},
-        mask_of(F),
-        padding=lambda aux: {"positive_logit": ~aux["mask"], "negative_logit": ~aux["mask"]},
-    ),
-    "linear_recurrence sequential": recurrence_case("sequential"),
-    "linear_recurrence associative": recurrence_case("associative"),
-    "momentum_recurrence associative": momentum_recurrence("associative"),
-    "momentum_recurrence sequential": momentum_recurrence("sequential"),
-    "surprise_linear": surprise_linear("token", "closed_form"),
-    "surprise_linear associative": surprise_linear("token", "associative"),
-    "surprise_linear sequential": surprise_linear("token", "sequential"),
-    "surprise_linear decay first": surprise_linear("token", "closed_form", decay_before_gradient=True),
-    "surprise_linear by chunk": surprise_linear("chunk", "closed_form"),
-    "surprise_mlp": surprise_mlp("closed_form"),
-    "surprise_mlp associative": surprise_mlp("associative"),
-    "surprise_memory": surprise_memory("chunk", "closed_form"),
-    "surprise_memory sequential": surprise_memory("chunk", "sequential"),
-    "surprise_memory by token": surprise_memory("token", "auto"),
-    "position_weights": Case(
-        without_params(partial(ops.position_weights, width=D)),
-        without_params(partial(memory_network.position_weights, width=D)),
-        nothing,
-        {},
-        mask_of(N),
-    ),
-    "embed_sentence by position": embed_sentence("position"),
-    "embed_sentence as a bag": embed_sentence("bag"),
-    "sentence_weights by position": sentence_weights("position"),
-    "sentence_weights as a bag": sentence_weights("bag"),
-    "embed_weights": Case(
-        ops.embed_weights, memory_network.embed_weights, lambda rng: rng.normal(size=(V, D)), {"weights": (2, V)}
-    ),
-    "memory_hop": memory_hop(),
-    "memory_hop beside empty rows": memory_hop(empty=3),
-    "memory_hop linear": memory_hop(linear=True),
-    "memory_hop with a transition": memory_hop(moved=True),
-    "newest_rows all of them": newest_rows(7),
-    "newest_rows few of them": newest_rows(2),
-    "compress_rows": Case(
-        lambda params, **data: ops.compress_rows(params, **data)[0],
-        lambda params, **data: compressive.compress_rows(params, **data)[0],
-        compressor,
-        {"rows": (5, D)},
-        mask_of(5),
-        padding=padded("rows"),
-    ),
-    "memory_attention": Case(
-        ops.memory_attention,
-        compressive.memory_attention,
-        memory_attention,
-        {"x": (N, D), "context": (5, D), "ages": (5, D)},
-        mask_of(5),
-        padding=padded("context"),
-    ),
-    "reconstruction_loss": reconstruction_loss(),
-    "self_attentive_memory": Case(
-        ops.self_attentive_memory, stm.self_attentive_memory, sam, {"memory": (D, D)}, state=("memory",)
-    ),
-    "two_memory_step": two_memory_step(),
-} | EXTERNAL
+CASES = (
+    {
+        "additive_scores": Case(
+            ops.additive_scores,
+            attention.additive_scores,
+            partial(additive, left=3),
+            {"left": (A, 3), "right": (N, D)},
+            state=("left",),
+        ),
+        "project_items": Case(ops.project_items, attention.project_items, additive, {"items": (N, D)}),
+        "slot_attention over slots": slot_attention("slots"),
+        "slot_attention over items": slot_attention("items"),
+        "multi_hop_read": Case(
+            ops.multi_hop_read,
+            attention.multi_hop_read,
+            hops,
+            {"slots": (K, 3), "query": (D,)},
+            mask_of(K, name="slot_mask"),
+            padding=padded("slots", "slot_mask"),
+        ),
+        "gru_step": Case(
+            ops.gru_step, gru.gru_step, partial(single, inputs=3), {"hidden": (D,), "x": (3,)}, state=("hidden",)
+        ),
+        "gru_scan": gru_scan(reverse=False),
+        "gru_scan reversed": gru_scan(reverse=True),
+        "update_slots single": Case(
+            ops.update_slots, gru.update_slots, single, {"slots": (K, D), "aligned": (K, D)}, state=("slots",)
+        ),
+        "update_slots multi-head": Case(
+            ops.update_slots,
+            gru.update_slots,
+            partial(multi, inputs=3),
+            {"slots": (K, D), "aligned": (K, 3)},
+            state=("slots",),
+        ),
+        "project_aligned single": Case(ops.project_aligned, gru.project_aligned, single, {"items": (N, D)}),
+        "project_aligned multi-head": Case(
+            ops.project_aligned, gru.project_aligned, partial(multi, inputs=3), {"items": (N, 3)}
+        ),
+        "segment_features": Case(
+            lambda params, items: tuple(ops.segment_features(params, items)),
+            slots.segment_features,
+            write_params(single),
+            {"items": (N, D)},
+        ),
+        "write_segment": Case(
+            ops.write_segment,
+            slots.write_segment,
+            write_params(single),
+            {"slots": (K, D), "items": (N, D)},
+            mask_of(N),
+            ("slots",),
+            padded("items"),
+        ),
+        "write_stream single": write_stream(single),
+        "write_stream multi-head, remat": write_stream(multi, remat=True),
+        "recollection_loss": Case(
+            without_params(ops.recollection_loss),
+            without_params(losses.recollection_loss),
+            nothing,
+            {"predicted": (N, D), "candidates": (V, D)},
+            recollection_aux,
+            padding=padded("predicted", "masked"),
+        ),
+        "familiarity_loss": Case(
+            without_params(ops.familiarity_loss),
+            without_params(losses.familiarity_loss),
+            nothing,
+            {"positive_logit": (F,), "negative_logit": (F,)},
+            mask_of(F),
+            padding=lambda aux: {"positive_logit": ~aux["mask"], "negative_logit": ~aux["mask"]},
+        ),
+        "linear_recurrence sequential": recurrence_case("sequential"),
+        "linear_recurrence associative": recurrence_case("associative"),
+        "momentum_recurrence associative": momentum_recurrence("associative"),
+        "momentum_recurrence sequential": momentum_recurrence("sequential"),
+        "surprise_linear": surprise_linear("token", "closed_form"),
+        "surprise_linear associative": surprise_linear("token", "associative"),
+        "surprise_linear sequential": surprise_linear("token", "sequential"),
+        "surprise_linear decay first": surprise_linear("token", "closed_form", decay_before_gradient=True),
+        "surprise_linear by chunk": surprise_linear("chunk", "closed_form"),
+        "surprise_mlp": surprise_mlp("closed_form"),
+        "surprise_mlp associative": surprise_mlp("associative"),
+        "surprise_memory": surprise_memory("chunk", "closed_form"),
+        "surprise_memory sequential": surprise_memory("chunk", "sequential"),
+        "surprise_memory by token": surprise_memory("token", "auto"),
+        "position_weights": Case(
+            without_params(partial(ops.position_weights, width=D)),
+            without_params(partial(memory_network.position_weights, width=D)),
+            nothing,
+            {},
+            mask_of(N),
+        ),
+        "embed_sentence by position": embed_sentence("position"),
+        "embed_sentence as a bag": embed_sentence("bag"),
+        "sentence_weights by position": sentence_weights("position"),
+        "sentence_weights as a bag": sentence_weights("bag"),
+        "embed_weights": Case(
+            ops.embed_weights, memory_network.embed_weights, lambda rng: rng.normal(size=(V, D)), {"weights": (2, V)}
+        ),
+        "memory_hop": memory_hop(),
+        "memory_hop beside empty rows": memory_hop(empty=3),
+        "memory_hop linear": memory_hop(linear=True),
+        "memory_hop with a transition": memory_hop(moved=True),
+        "newest_rows all of them": newest_rows(7),
+        "newest_rows few of them": newest_rows(2),
+        "compress_rows": Case(
+            lambda params, **data: ops.compress_rows(params, **data)[0],
+            lambda params, **data: compressive.compress_rows(params, **data)[0],
+            compressor,
+            {"rows": (5, D)},
+            mask_of(5),
+            padding=padded("rows"),
+        ),
+        "memory_attention": Case(
+            ops.memory_attention,
+            compressive.memory_attention,
+            memory_attention,
+            {"x": (N, D), "context": (5, D), "ages": (5, D)},
+            mask_of(5),
+            padding=padded("context"),
+        ),
+        "reconstruction_loss": reconstruction_loss(),
+        "self_attentive_memory": Case(
+            ops.self_attentive_memory, stm.self_attentive_memory, sam, {"memory": (D, D)}, state=("memory",)
+        ),
+        "two_memory_step": two_memory_step(),
+    }
+    | EXTERNAL
+    | RETENTION
+)

@@ -1,0 +1,71 @@
+"""A buffer of N entries in the order of arrival: append until it is full, then evict one for each that comes."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from memjax.typing import Any, Array, Int
+
+
+class Buffer(NamedTuple):
+    """The first `filled` of N entries are there, oldest first. entries: a pytree of arrays `[N, ...]`.
+
+    All that is kept for an entry is in `entries`, so that it moves with it.
+    """
+
+    entries: Any
+    filled: Int[Array, ""]
+
+
+def buffer_append(buffer: Buffer, entry: Any) -> Buffer:
+    """Puts an entry behind the last one; a full buffer stays as it is. entry: as one of `buffer.entries`.
+
+    Source: Long-term Episodic Memory Networks (LEMN), 3.
+
+    >>> import jax.numpy as jnp
+    >>> buffer = buffer_append(Buffer(jnp.zeros(3), jnp.array(1)), jnp.array(7.0))
+    >>> buffer.entries.tolist(), int(buffer.filled)
+    ([0.0, 7.0, 0.0], 2)
+    """
+    size = _size(buffer)
+
+    def put(entries: Array, new: Array) -> Array:
+        return jnp.where(_column(jnp.arange(size) == buffer.filled, entries), new, entries)
+
+    return Buffer(jax.tree.map(put, buffer.entries, entry), jnp.minimum(buffer.filled + 1, size))
+
+
+def buffer_evict(buffer: Buffer, index: Int[Array, ""], entry: Any) -> Buffer:
+    """Evicts entry `index` of a full buffer: those after it move one place down, and the new one goes to the end.
+
+    `index = N` evicts the new entry itself: the buffer stays as it was. One that is not full appends, whatever the
+    index. Source: LEMN, 3.1, "memory update" and "no operation".
+
+    >>> import jax.numpy as jnp
+    >>> full = Buffer(jnp.array([1.0, 2.0, 3.0]), jnp.array(3))
+    >>> buffer_evict(full, jnp.array(1), jnp.array(4.0)).entries.tolist()
+    [1.0, 3.0, 4.0]
+    """
+    size = _size(buffer)
+
+    def move(entries: Array, new: Array) -> Array:
+        # Shifted and chosen, not gathered: gathers by computed indices have no gradient on an Explicit mesh.
+        shifted = jnp.concatenate([entries[1:], jnp.asarray(new, entries.dtype)[None]])
+        return jnp.where(_column(jnp.arange(size) >= index, entries), shifted, entries)
+
+    appended = buffer_append(buffer, entry)
+    moved = Buffer(jax.tree.map(move, buffer.entries, entry), buffer.filled)
+    full = buffer.filled >= size
+    return jax.tree.map(lambda after, before: jnp.where(full, after, before), moved, appended)
+
+
+def _size(buffer: Buffer) -> int:
+    sizes = {leaf.shape[0] for leaf in jax.tree.leaves(buffer.entries)}
+    if len(sizes) != 1 or sizes == {0}:
+        raise ValueError(f"all that a buffer keeps must have the same number of entries, at least 1, not {sizes}")
+    return sizes.pop()
+
+
+def _column(mask: Array, like: Array) -> Array:
+    return mask.reshape(-1, *[1] * (like.ndim - 1))

@@ -1,0 +1,117 @@
+"""Which entry of a buffer to evict: learned scores. A high one is a likely eviction.
+
+Source: Learning What to Remember, Long-term Episodic Memory Networks (LEMN). M candidates: the entries in the order of
+arrival, and behind them the input itself or a cell for "no operation".
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from memjax.ops.attention import accumulated
+from memjax.ops.gru import GRUParams, gru_scan, gru_step
+from memjax.typing import Array, Bool, Float
+
+FADING = 0.1  # of the usage, at every step
+
+
+class InputMatchingParams(NamedTuple):
+    """How much the usage counts, given the input: w, b."""
+
+    w: Float[Array, "d"]
+    b: Float[Array, ""]
+
+
+class SpatialParams(NamedTuple):
+    """Two GRUs along the entries, and a layer over both."""
+
+    forward: GRUParams
+    backward: GRUParams
+    w: Float[Array, "h2 f"]
+    b: Float[Array, "f"]
+
+
+class LinearParams(NamedTuple):
+    """`x w + b`."""
+
+    w: Float[Array, "f h"]
+    b: Float[Array, "h"]
+
+
+class SpatialScoreParams(NamedTuple):
+    """A linear layer, and another one to a number."""
+
+    hidden: LinearParams
+    w: Float[Array, "h"]
+    b: Float[Array, ""]
+
+
+class TemporalScoreParams(NamedTuple):
+    """A GRU over time, and a linear layer to a number."""
+
+    hidden: GRUParams
+    w: Float[Array, "h"]
+    b: Float[Array, ""]
+
+
+def input_matching(
+    params: InputMatchingParams, logits: Float[Array, "M"], usage: Float[Array, "M"], input: Float[Array, "d"]
+) -> tuple[Float[Array, "M"], Float[Array, "M"]]:
+    """IM-LEMN: `(scores, usage)`. Likely to go is what is like the input, but for what has been like inputs before.
+
+    `v_t = .1 v_{t-1} + .9 z_t`, `gamma = sigmoid(w · c + b)`, `g = z - gamma v_{t-1}`; z: the attention logits between
+    the input and the entries, c the input's embedding, v the usage, 0 for a new entry. Source: LEMN, 3.1.
+
+    >>> params = InputMatchingParams(jnp.zeros(1), jnp.array(0.0))
+    >>> scores, usage = input_matching(params, jnp.array([1.0, 1.0]), jnp.array([0.0, 2.0]), jnp.zeros(1))
+    >>> scores.tolist(), [f"{v:.1f}" for v in usage]
+    ([1.0, 0.0], ['0.9', '1.1'])
+    """
+    gamma = jax.nn.sigmoid(accumulated(input, params.w[:, None])[0] + params.b)
+    return logits - gamma * usage, FADING * usage + (1 - FADING) * logits
+
+
+def spatial_features(
+    params: SpatialParams, entries: Float[Array, "M d"], mask: Bool[Array, "M"] | None = None
+) -> Float[Array, "M f"]:
+    """Of every entry what it is among the others: `f = relu([forward, backward] w + b)`, of GRUs along the entries.
+
+    Source: LEMN, 3.1, "Spatial LEMN". The states of both GRUs begin at 0; what the mask leaves out is passed over.
+
+    >>> gru = GRUParams(jnp.zeros((1, 3)), jnp.zeros((1, 3)), jnp.ones(3), jnp.zeros(3))
+    >>> spatial_features(SpatialParams(gru, gru, jnp.ones((2, 1)), jnp.zeros(1)), jnp.zeros((3, 1))).shape
+    (3, 1)
+    """
+    begin = jnp.zeros(params.forward.w_h.shape[0], jnp.promote_types(entries.dtype, jnp.float32))
+    _, forward = gru_scan(params.forward, begin, entries, mask)
+    _, backward = gru_scan(params.backward, begin, entries, mask, reverse=True)
+    both = jnp.concatenate([forward, backward], axis=1).astype(entries.dtype)
+    return jax.nn.relu(accumulated(both, params.w) + params.b)
+
+
+def spatial_scores(params: SpatialScoreParams, features: Float[Array, "M f"]) -> Float[Array, "M"]:
+    """S-LEMN: `h = f W_h + b_h`, `g = h · w + b`. Source: LEMN, Eq. 1.
+
+    >>> params = SpatialScoreParams(LinearParams(jnp.ones((2, 1)), jnp.zeros(1)), jnp.ones(1), jnp.array(1.0))
+    >>> spatial_scores(params, jnp.array([[1.0, 2.0]])).tolist()
+    [4.0]
+    """
+    hidden = accumulated(features, params.hidden.w) + params.hidden.b
+    return accumulated(hidden.astype(features.dtype), params.w[:, None])[:, 0] + params.b
+
+
+def temporal_scores(
+    params: TemporalScoreParams, features: Float[Array, "M f"], hidden: Float[Array, "M h"]
+) -> tuple[Float[Array, "M"], Float[Array, "M h"]]:
+    """ST-LEMN: `(scores, hidden)`; `h_t = GRU(f_t, h_{t-1})` for each entry through time, `g = h_t · w + b`.
+
+    hidden: 0 for a new entry; it moves with its entry (`buffer_evict`). Source: LEMN, 3.1, "Spatio-Temporal LEMN".
+
+    >>> gru = GRUParams(jnp.zeros((1, 3)), jnp.zeros((1, 3)), jnp.zeros(3), jnp.zeros(3))
+    >>> params = TemporalScoreParams(gru, jnp.ones(1), jnp.array(0.0))
+    >>> temporal_scores(params, jnp.zeros((2, 1)), jnp.array([[0.0], [1.0]]))[0].tolist()
+    [0.0, 0.5]
+    """
+    after = jax.vmap(gru_step, (None, 0, 0))(params.hidden, hidden, features)
+    return accumulated(after.astype(features.dtype), params.w[:, None])[:, 0] + params.b, after

@@ -1,0 +1,66 @@
+"""A buffer through a whole stream: its entries are those that a list would have, with all that belongs to them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles.checking import quick
+
+from memjax import ops
+
+N, STEPS = 4, 30
+
+
+def empty():
+    return ops.Buffer({"name": jnp.zeros(N, jnp.int32), "twice": jnp.zeros((N, 2))}, jnp.array(0))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_stream_of_evictions_leaves_what_a_list_would_have(seed):
+    indices = np.random.default_rng(seed).integers(0, N + 1, STEPS)
+
+    def step(buffer, inputs):
+        name, index = inputs
+        entry = {"name": name, "twice": jnp.full(2, 2.0) * name}
+        buffer = ops.buffer_evict(buffer, index, entry)
+        return buffer, buffer
+
+    names = jnp.arange(1, STEPS + 1)
+    _, states = jax.jit(lambda: jax.lax.scan(step, empty(), (names, indices)), compiler_options=quick())()
+    kept = []
+    for step_number, index in enumerate(indices):
+        if len(kept) == N and index < N:
+            del kept[index]
+        if len(kept) < N:
+            kept.append(step_number + 1)
+        found = states.entries["name"][step_number]
+        assert states.filled[step_number] == len(kept)
+        np.testing.assert_array_equal(found, kept + [0] * (N - len(kept)))
+        np.testing.assert_array_equal(states.entries["twice"][step_number], 2.0 * np.stack([found, found], axis=1))
+
+
+def test_a_full_buffer_appends_nothing():
+    full = ops.Buffer(jnp.arange(3.0), jnp.array(3))
+    after = ops.buffer_append(full, jnp.array(9.0))
+    assert after.entries.tolist() == [0, 1, 2] and after.filled == 3
+
+
+def test_what_does_not_belong_together_is_one_clear_line():
+    with pytest.raises(ValueError, match="the same number of entries"):
+        ops.buffer_append(ops.Buffer((jnp.zeros(3), jnp.zeros(2)), jnp.array(0)), (jnp.array(0.0), jnp.array(0.0)))
+
+
+def test_nothing_comes_from_behind_the_end_of_an_episode():
+    rewards, values = jnp.array([0.0, 1.0, 5.0]), jnp.array([0.5, 0.25, 2.0])
+    discounts = jnp.array([0.9, 0.0, 0.9])  # the second step is the last of its episode
+    found = ops.generalized_advantages(rewards, values, discounts, jnp.array(7.0), trace=1.0)
+    np.testing.assert_allclose(found[:2], [0.9 * 1.0 - 0.5, 1.0 - 0.25], rtol=1e-6)
+
+
+def test_the_usage_changes_what_input_matching_evicts():
+    params = ops.InputMatchingParams(jnp.zeros(2), jnp.array(3.0))
+    logits, usage = jnp.array([1.0, 0.9]), jnp.array([2.0, 0.0])
+    without, _ = ops.input_matching(params, logits, jnp.zeros(2), jnp.ones(2))
+    scores, after = ops.input_matching(params, logits, usage, jnp.ones(2))
+    assert without.argmax() == 0 and scores.argmax() == 1
+    np.testing.assert_allclose(after, 0.1 * usage + 0.9 * logits, rtol=1e-6)

@@ -1,0 +1,53 @@
+"""Buffers, the learned policies of LEMN, and generalized advantages, entry by entry and step by step."""
+
+import numpy as np
+
+from oracles.gru import gru_scan, gru_step, sigmoid
+
+
+def evict(entries, count, index, entry):
+    """`entries`: a list of N, of which the first `count` are filled. A buffer that is not full appends."""
+    filled = list(entries[:count])
+    if count < len(entries):
+        filled.append(entry)
+    elif index < count:
+        del filled[index]
+        filled.append(entry)
+    return np.array([*filled, *entries[len(filled) :]]), len(filled)
+
+
+def input_matching(params, logits, usage, input):
+    gamma = sigmoid(params.w @ input + params.b)
+    scores = np.array([z - gamma * v for z, v in zip(logits, usage, strict=True)])
+    return scores, np.array([0.1 * v + 0.9 * z for z, v in zip(logits, usage, strict=True)])
+
+
+def spatial_features(params, entries, mask):
+    begin = np.zeros(params.forward.w_h.shape[0])
+    _, forward = gru_scan(params.forward, begin, entries, mask)
+    _, backward = gru_scan(params.backward, begin, entries, mask, reverse=True)
+    return np.array(
+        [np.maximum(np.append(f, b) @ params.w + params.b, 0) for f, b in zip(forward, backward, strict=True)]
+    )
+
+
+def spatial_scores(params, features):
+    return np.array([(f @ params.hidden.w + params.hidden.b) @ params.w + params.b for f in features])
+
+
+def temporal_scores(params, features, hidden):
+    after = [gru_step(params.hidden, h, f) for h, f in zip(hidden, features, strict=True)]
+    return np.array([h @ params.w + params.b for h in after]), np.array(after)
+
+
+def generalized_advantages(rewards, values, discounts, last_value, trace):
+    """From the definition: the sum over all later steps of errors, each worth less by discounts and trace."""
+    following, found = [*values[1:], last_value], []
+    errors = [r + d * v2 - v for r, d, v2, v in zip(rewards, discounts, following, values, strict=True)]
+    for t in range(len(rewards)):
+        worth, total = 1.0, 0.0
+        for later in range(t, len(rewards)):
+            total += worth * errors[later]
+            worth *= discounts[later] * trace
+        found.append(total)
+    return np.array(found)
