@@ -1,0 +1,76 @@
+"""Advantage actor-critic: what is minimised, given what a policy did in a stream and what came of it.
+
+Nothing here knows what acts. Whatever makes a `Rollout` is trained by adding `actor_critic_loss` to its own loss.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from memjax import ops
+from memjax.errors import require
+from memjax.typing import Array, Bool, Float
+
+
+@dataclass(frozen=True)
+class ActorCritic:
+    """How a policy is trained: gamma, lambda, and the weights of entropy and of the value's error in the loss."""
+
+    discount: float
+    trace: float
+    entropy: float
+    value: float
+
+    def __post_init__(self):
+        for name in ("discount", "trace"):
+            require(0 <= getattr(self, name) <= 1, f"{name} must be in [0, 1], not {getattr(self, name)}")
+        for name in ("entropy", "value"):
+            require(getattr(self, name) >= 0, f"{name} must be at least 0, not {getattr(self, name)}")
+
+
+class Rollout(NamedTuple):
+    """T steps of one stream, in order.
+
+    acted: whether there was something to decide. log_prob: of the action that was taken, entropy: of the policy then;
+    both count where it acted alone. value: what the critic expected, before the step. reward: what the step brought.
+    ended: whether the episode was over after it; the next step, if there is one, begins another.
+    """
+
+    acted: Bool[Array, "T"]
+    log_prob: Float[Array, "T"]
+    entropy: Float[Array, "T"]
+    value: Float[Array, "T"]
+    reward: Float[Array, "T"]
+    ended: Bool[Array, "T"]
+
+
+def actor_critic_loss(
+    rollout: Rollout, last_value: Float[Array, ""], how: ActorCritic
+) -> tuple[Float[Array, ""], dict[str, Array]]:
+    """`sum_t -log pi(a_t) A_t - entropy H_t + value (V_t - R_t)^2 / 2`, and its parts; one stream, `jax.vmap` for more.
+
+    A by `ops.generalized_advantages`, `R = A + V`; both are constants to the gradient, so that the policy learns from
+    the advantage alone and the critic from the return alone. last_value: of the state after the last step; it does not
+    count if that ended an episode. Source: Asynchronous Methods for Deep Reinforcement Learning (Mnih et al. 2016);
+    many streams side by side stand in for its asynchronous workers.
+
+    >>> import jax.numpy as jnp
+    >>> one, zero = jnp.ones(1), jnp.zeros(1)
+    >>> rollout = Rollout(one > 0, -one, zero, zero, 2 * one, one > 0)
+    >>> loss, parts = actor_critic_loss(rollout, jnp.array(9.0), ActorCritic(0.99, 1.0, 0.01, 0.5))
+    >>> float(loss), float(parts["policy_loss"]), float(parts["value_loss"])
+    (3.0, 2.0, 2.0)
+    """
+    fixed = jax.lax.stop_gradient(rollout)
+    discounts = jnp.where(rollout.ended, 0.0, how.discount)
+    last = jax.lax.stop_gradient(last_value)
+    advantages = ops.generalized_advantages(fixed.reward, fixed.value, discounts, last, trace=how.trace)
+    parts = {
+        "policy_loss": -jnp.where(rollout.acted, rollout.log_prob * advantages, 0).sum(),
+        "value_loss": ((rollout.value - (advantages + fixed.value)) ** 2).sum() / 2,
+        "entropy": jnp.where(rollout.acted, rollout.entropy, 0).sum(),
+    }
+    loss = parts["policy_loss"] + how.value * parts["value_loss"] - how.entropy * parts["entropy"]
+    return loss, parts
