@@ -1,0 +1,181 @@
+"""Episodes of bAbI's kind: a stream of lines, facts and questions among them, that is read and asked as it goes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from memjax.errors import require
+from memjax.tasks import two_facts
+from memjax.tasks.babi import words_of
+from memjax.tasks.builders.babi_format import Story
+from memjax.tasks.contract import Batch, Split, check_batch, check_ids
+from memjax.tasks.sequence import check_indices
+from memjax.tasks.two_facts import Line
+
+PAD, UNKNOWN, NO_QUESTION, NO_SUPPORT = 0, 1, -1, -1
+_SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+_MAKERS: dict[str, Callable[[int, int], list[Line]]] = {"noisy": two_facts.noisy, "large": two_facts.large}
+
+
+@dataclass(frozen=True)
+class EpisodicSpec:
+    """kind: "file" for a prepared bAbI folder, or what is generated. train, valid, test, seed: of what is generated.
+
+    folder, task: the file; of what is generated, a file whose test episodes are tested on besides, or "" for none.
+    """
+
+    kind: Literal["file", "noisy", "large"]
+    folder: str
+    task: int
+    data_dir: str
+    train: int
+    valid: int
+    test: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class EpisodeShape:
+    """words: ids of words are in [0, words), 0 is padding. line: the most words in one. lines: how many distinct ones.
+
+    steps: the most lines in an episode. answers: classes. tags: as of a `TaskShape`.
+    """
+
+    words: int
+    line: int
+    lines: int
+    steps: int
+    answers: int
+    tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@check_batch.register
+def _check(shape: EpisodeShape, batch: Batch) -> None:
+    """Raises `MemjaxError` if a batch has not its shapes, ids out of range, or asks nothing of an episode."""
+    line, label, support = batch["line"], batch["label"], batch["support"]
+    require(line.ndim == 2 and len(line) > 0, "a batch needs at least one episode")
+    require(
+        line.shape == (len(line), shape.steps) == label.shape and support.shape == (*line.shape, 2),
+        f"line, label and support must be [B, {shape.steps}], the last one with 2 numbers for each, not "
+        f"{list(line.shape)}, {list(label.shape)} and {list(support.shape)}",
+    )
+    check_ids("the lines are", line, 0, shape.lines)
+    check_ids("the labels are", label, NO_QUESTION, shape.answers + 1)
+    check_ids("the supporting lines are", support, NO_SUPPORT, shape.steps)
+    require((label >= 0).any(axis=1).all(), "nothing is asked of an episode")
+    for tag, values in shape.tags.items():
+        check_ids(f"the tag {tag} is", batch[tag], 0, len(values))
+
+
+class Episodic:
+    """Episodes with several questions each. A batch: `line [B, T]`, `label [B, T]`, `support [B, T, 2]`, all int32.
+
+    A line is a row of `lines [U, W]`, the words of all distinct lines; 0 is padding, behind the last line. label: the
+    class of the answer where the line is a question, -1 elsewhere; an answer that train lacks is `shape.answers`, which
+    no model gives. support: the steps of the two lines that it follows from, -1 for none. Tag `source` (generated,
+    file) where both are in the test. `vocabulary` and `answers` decode ids: words and classes are those of train.
+
+    "file": without a valid split, the last tenth of the train stories is valid.
+
+        Episodic(EpisodicSpec("noisy", "", 0, "", 1000, 100, 100, 0)).examples("train", np.arange(64))
+    """
+
+    shape: EpisodeShape
+    lines: np.ndarray
+    vocabulary: tuple[str, ...]
+    answers: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    def __init__(self, spec: EpisodicSpec):
+        parts = _read(spec) if spec.kind == "file" else _generate(spec)
+        generated = len(parts["test"])
+        both = spec.kind != "file" and spec.folder != ""
+        if both:
+            parts["test"] = [*parts["test"], *_read(spec)["test"]]
+        texts = {line.text for episode in parts["train"] for line in episode}
+        words = sorted({word for text in texts for word in words_of(text)})
+        self.vocabulary = ("<pad>", "<unknown>", *words)
+        self.answers = tuple(sorted({line.answer for episode in parts["train"] for line in episode if line.answer}))
+        ids = {word: place for place, word in enumerate(self.vocabulary)}
+        everything = [line.text for split in _SPLITS for episode in parts[split] for line in episode]
+        rows = {text: row for row, text in enumerate(dict.fromkeys(everything), 1)}
+        longest = max(len(words_of(text)) for text in rows)
+        self.lines = np.full((len(rows) + 1, longest), PAD, np.int32)
+        for text, row in rows.items():
+            numbers = [ids.get(word, UNKNOWN) for word in words_of(text)]
+            self.lines[row, : len(numbers)] = numbers
+        steps = max(len(episode) for split in _SPLITS for episode in parts[split])
+        classes = {answer: place for place, answer in enumerate(self.answers)}
+        self._splits = {split: _arrays(parts[split], rows, classes, steps) for split in _SPLITS}
+        if both:
+            for split in _SPLITS:
+                source = np.arange(self.size(split)) >= (generated if split == "test" else self.size(split))
+                self._splits[split]["source"] = source.astype(np.int32)
+        tags = {"source": ("generated", "file")} if both else {}
+        self.shape = EpisodeShape(len(self.vocabulary), longest, len(self.lines), steps, len(self.answers), tags)
+
+    def size(self, split: Split) -> int:
+        """How many episodes the split has."""
+        return len(self._splits[split]["line"])
+
+    def examples(self, split: Split, indices: np.ndarray) -> Batch:
+        """The episodes with these indices, each in [0, size(split)). Raises `MemjaxError` for any other index."""
+        chosen = check_indices(indices, self.size(split), split)
+        return {name: array[chosen] for name, array in self._splits[split].items()}
+
+
+def _generate(spec: EpisodicSpec) -> dict[Split, list[list[Line]]]:
+    sizes = {"train": spec.train, "valid": spec.valid, "test": spec.test}
+    for name, size in sizes.items():
+        require(size >= 1, f"{name} must be at least 1, not {size}")
+    require(0 <= spec.seed < 2**31, f"seed must be in [0, 2^31), not {spec.seed}")
+    make, first, parts = _MAKERS[spec.kind], 0, {}
+    for split in _SPLITS:
+        parts[split] = [make(spec.seed, first + number) for number in range(sizes[split])]
+        first += sizes[split]
+    return parts
+
+
+def _read(spec: EpisodicSpec) -> dict[Split, list[list[Line]]]:
+    # Here, so that what is generated does not need TFDS.
+    from memjax.tasks.builders.babi import open_folder
+
+    records = open_folder(spec.data_dir, spec.folder)
+    known = sorted(set(records.splits["train"]) & set(records.splits["test"]))
+    require(spec.task in known, f"bAbI folder {spec.folder!r} has no task {spec.task} for this; it has {known}")
+    train = records.stories("train", spec.task)
+    if spec.task in records.splits.get("valid", {}):
+        valid = records.stories("valid", spec.task)
+    else:
+        require(len(train) > 1, f"task {spec.task} has one train story: none to hold out; add a valid file")
+        held = max(1, len(train) // 10)
+        train, valid = train[:-held], train[-held:]
+    stories = {"train": train, "valid": valid, "test": records.stories("test", spec.task)}
+    return {split: [_lines(story) for story in stories[split]] for split in _SPLITS}
+
+
+def _lines(story: Story) -> list[Line]:
+    """A story with its questions in their places, up to the last one."""
+    lines: list[Line] = []
+    place: list[int] = []  # of each statement among the lines
+    for question in story.questions:
+        for text in story.sentences[len(place) : question.after]:
+            place.append(len(lines))
+            lines.append(Line(text))
+        support = tuple(place[statement] for statement in question.supporting)
+        lines.append(Line(question.text, question.answer.lower(), support))
+    return lines
+
+
+def _arrays(episodes: Sequence[list[Line]], rows: dict, classes: dict, steps: int) -> Batch:
+    line, label = np.full((len(episodes), steps), PAD, np.int32), np.full((len(episodes), steps), NO_QUESTION, np.int32)
+    support = np.full((len(episodes), steps, 2), NO_SUPPORT, np.int32)
+    for i, episode in enumerate(episodes):
+        for t, (text, answer, facts) in enumerate(episode):
+            line[i, t] = rows[text]
+            if answer is not None:
+                label[i, t] = classes.get(answer, len(classes))
+                support[i, t, : len(facts[-2:])] = facts[-2:]
+    return {"line": line, "label": label, "support": support}
