@@ -8,6 +8,7 @@ from memjax import tasks
 from memjax.errors import MemjaxError, require, unknown
 from memjax.limits import check
 from memjax.schema import (
+    ActorCriticConfig,
     AnyConfig,
     AskedTrainingConfig,
     BitsConfig,
@@ -16,7 +17,10 @@ from memjax.schema import (
     MemoryConfig,
     ModelConfig,
     OptimizerConfig,
+    ReaderConfig,
     RehearsalConfig,
+    RetentionConfig,
+    RetentionTrainingConfig,
     SequenceConfig,
     SequenceModelConfig,
     TrainingConfig,
@@ -24,6 +28,7 @@ from memjax.schema import (
 from memjax.settings import check_range, typed
 
 __all__ = [
+    "ActorCriticConfig",
     "AnyConfig",
     "AskedTrainingConfig",
     "BitsConfig",
@@ -32,7 +37,10 @@ __all__ = [
     "MemoryConfig",
     "ModelConfig",
     "OptimizerConfig",
+    "ReaderConfig",
     "RehearsalConfig",
+    "RetentionConfig",
+    "RetentionTrainingConfig",
     "SequenceConfig",
     "SequenceModelConfig",
     "TrainingConfig",
@@ -46,6 +54,7 @@ _KINDS = (
     (tasks.AskedSpec, Config, ("memory", "directly", "multi_hop")),
     (tasks.SequenceSpec, SequenceConfig, ("sequence",)),
     (tasks.AlgorithmicSpec, BitsConfig, ("cell",)),
+    (tasks.EpisodicSpec, RetentionConfig, ("retention",)),
 )
 
 

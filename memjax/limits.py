@@ -3,7 +3,7 @@
 from functools import singledispatch
 
 from memjax.errors import require
-from memjax.schema import AnyConfig, BitsConfig, Config, SequenceConfig
+from memjax.schema import AnyConfig, BitsConfig, Config, RetentionConfig, SequenceConfig
 
 LARGEST_WIDTH = 2**20  # far more than fits; the square of a larger one ends the process in XLA
 
@@ -51,6 +51,17 @@ def _check_bits(config: BitsConfig) -> None:
         model.cell == "nutm" or model.programs == 1,
         f"config.model.programs={model.programs} is for the cell nutm; the {model.cell} has one program",
     )
+
+
+@check.register
+def _check_retention(config: RetentionConfig) -> None:
+    _check_training(config)
+    _widths(config, "width", "hops", "entries")
+    _at_least(config, "training", 0, "base_steps")
+    for name in ("discount", "trace"):
+        value = getattr(config.actor_critic, name)
+        require(0 <= value <= 1, f"config.actor_critic.{name} must be in [0, 1], not {value}")
+    _at_least(config, "actor_critic", 0, "entropy", "value")
 
 
 @check.register

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from memjax.tasks import AlgorithmicSpec, AskedSpec, SequenceSpec
+from memjax.tasks import AlgorithmicSpec, AskedSpec, EpisodicSpec, SequenceSpec
 
 
 @dataclass(frozen=True)
@@ -163,4 +163,44 @@ class BitsConfig:
     training: TrainingConfig
 
 
-AnyConfig = Config | SequenceConfig | BitsConfig
+@dataclass(frozen=True)
+class ReaderConfig:
+    """A memory network on a buffer of `entries`, and what says which of them goes (`memjax.models.StreamReader`)."""
+
+    width: int
+    hops: int
+    entries: int
+    policy: Literal["fifo", "im", "lifo", "lru", "s", "st", "uniform"]
+    nop: bool
+
+
+@dataclass(frozen=True)
+class ActorCriticConfig:
+    """gamma, lambda, and the weights of entropy and of the value's error (`memjax.training.actor_critic`)."""
+
+    discount: float
+    trace: float
+    entropy: float
+    value: float
+
+
+@dataclass(frozen=True)
+class RetentionTrainingConfig(TrainingConfig):
+    """Training, after `base_steps` under FIFO."""
+
+    base_steps: int
+
+
+@dataclass(frozen=True)
+class RetentionConfig:
+    """A whole experiment with a policy over a buffer."""
+
+    system: Literal["retention"]
+    task: EpisodicSpec
+    model: ReaderConfig
+    actor_critic: ActorCriticConfig
+    optimizer: OptimizerConfig
+    training: RetentionTrainingConfig
+
+
+AnyConfig = Config | SequenceConfig | BitsConfig | RetentionConfig

@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from memjax import memories
-from memjax.config import CellConfig, Config, SequenceModelConfig
+from memjax.config import CellConfig, Config, ReaderConfig, SequenceModelConfig
 from memjax.errors import MemjaxError, require
 from memjax.models.asked import AskedMemory
 from memjax.models.cells import DNCCell, ExternalCell, NTMCell, NUTMCell
@@ -15,11 +15,13 @@ from memjax.models.direct import DirectlyReason, HistorySampler, MultiHopReason
 from memjax.models.language import LanguageModel, SequenceModel, generate
 from memjax.models.memory_network import MemN2N, answer_rows
 from memjax.models.memory_network_language import MemN2NLanguage
+from memjax.models.stream_reader import StreamReader
 from memjax.models.surprise_layer import LMM
 from memjax.models.titans import MAC, MAG, MAL
 from memjax.models.window_attention import WindowAttention
 from memjax.tasks.algorithmic import BitsShape
 from memjax.tasks.contract import TaskShape
+from memjax.tasks.episodic import Episodic
 from memjax.tasks.sequence import SequenceShape
 
 System = AskedMemory | DirectlyReason | MultiHopReason | HistorySampler
@@ -39,11 +41,13 @@ __all__ = [
     "MultiHopReason",
     "NTMCell",
     "NUTMCell",
+    "StreamReader",
     "System",
     "WindowAttention",
     "answer_rows",
     "build",
     "build_cell",
+    "build_reader",
     "build_sampler",
     "build_sequence",
     "generate",
@@ -96,3 +100,9 @@ def build_cell(model: CellConfig, shape: BitsShape) -> ExternalCell:
     own = {"programs": model.programs} if model.cell == "nutm" else {}
     sizes = model.rows, model.memory_width, model.read_heads, model.hidden
     return cell(shape.outputs, *sizes, dtype=jnp.dtype(model.dtype), **own)
+
+
+def build_reader(model: ReaderConfig, task: Episodic, policy: str) -> StreamReader:
+    """The reader that a config describes, for this task, with this policy."""
+    rows, shape = answer_rows(task.vocabulary, task.answers), task.shape
+    return StreamReader(shape.words, shape.line, rows, model.width, model.hops, model.entries, policy, model.nop)

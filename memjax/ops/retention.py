@@ -83,10 +83,13 @@ def spatial_features(
     >>> spatial_features(SpatialParams(gru, gru, jnp.ones((2, 1)), jnp.zeros(1)), jnp.zeros((3, 1))).shape
     (3, 1)
     """
+    mask = jnp.ones(entries.shape[0], bool) if mask is None else mask
+    # Both GRUs in one scan, the backward one over what is turned around.
+    grus = jax.tree.map(lambda *leaves: jnp.stack(leaves), params.forward, params.backward)
     begin = jnp.zeros(params.forward.w_h.shape[0], jnp.promote_types(entries.dtype, jnp.float32))
-    _, forward = gru_scan(params.forward, begin, entries, mask)
-    _, backward = gru_scan(params.backward, begin, entries, mask, reverse=True)
-    both = jnp.concatenate([forward, backward], axis=1).astype(entries.dtype)
+    turned = jnp.stack([entries, entries[::-1]]), jnp.stack([mask, mask[::-1]])
+    _, states = jax.vmap(gru_scan, (0, None, 0, 0))(grus, begin, *turned)
+    both = jnp.concatenate([states[0], states[1, ::-1]], axis=1).astype(entries.dtype)
     return jax.nn.relu(accumulated(both, params.w) + params.b)
 
 

@@ -1,10 +1,11 @@
-"""The tasks, behind three contracts: streams that are asked, sequences of tokens, and of bits. `create` makes any."""
+"""The tasks, behind four contracts: streams asked at the end or on the way, tokens, bits. `create` makes any."""
 
 from typing import overload
 
 from memjax.tasks.algorithmic import Algorithmic, AlgorithmicSpec, BitsShape, BitsTask
 from memjax.tasks.babi import Babi, BabiSpec
 from memjax.tasks.contract import Batch, Split, Task, TaskShape, check_batch
+from memjax.tasks.episodic import EpisodeShape, Episodic, EpisodicSpec
 from memjax.tasks.evidence import Evidence, EvidenceSpec
 from memjax.tasks.language import Language, LanguageSpec
 from memjax.tasks.needle import Needle, NeedleSpec
@@ -13,11 +14,12 @@ from memjax.tasks.sequence import SequenceShape, SequenceTask
 
 AskedSpec = BabiSpec | EvidenceSpec
 SequenceSpec = LanguageSpec | NeedleSpec | RecallSpec
-AnyTask = Task | SequenceTask | BitsTask
+AnyTask = Task | SequenceTask | BitsTask | Episodic
 
 specs: dict[str, type] = {
     "algorithmic": AlgorithmicSpec,
     "babi": BabiSpec,
+    "episodic": EpisodicSpec,
     "evidence": EvidenceSpec,
     "language": LanguageSpec,
     "needle": NeedleSpec,
@@ -26,6 +28,7 @@ specs: dict[str, type] = {
 _tasks: dict[type, type] = {
     AlgorithmicSpec: Algorithmic,
     BabiSpec: Babi,
+    EpisodicSpec: Episodic,
     EvidenceSpec: Evidence,
     LanguageSpec: Language,
     NeedleSpec: Needle,
@@ -42,6 +45,9 @@ __all__ = [
     "Batch",
     "BitsShape",
     "BitsTask",
+    "EpisodeShape",
+    "Episodic",
+    "EpisodicSpec",
     "Evidence",
     "EvidenceSpec",
     "Language",
@@ -74,6 +80,10 @@ def create(spec: SequenceSpec) -> SequenceTask: ...
 def create(spec: AlgorithmicSpec) -> BitsTask: ...
 
 
-def create(spec: AskedSpec | SequenceSpec | AlgorithmicSpec) -> AnyTask:
+@overload
+def create(spec: EpisodicSpec) -> Episodic: ...
+
+
+def create(spec: AskedSpec | SequenceSpec | AlgorithmicSpec | EpisodicSpec) -> AnyTask:
     """Makes the task that a spec describes."""
     return _tasks[type(spec)](spec)

@@ -11,13 +11,14 @@ import numpy as np
 from rich.console import Console
 
 from memjax import tasks
-from memjax.config import AnyConfig, Config, SequenceConfig
+from memjax.config import AnyConfig, BitsConfig, Config, SequenceConfig
 from memjax.errors import require
 from memjax.tasks import check_batch
 from memjax.training import runs
 from memjax.training.asked import asked_experiment
 from memjax.training.bits import bits_experiment
 from memjax.training.phase import Experiment, initial_state, load_phase, phase_evaluator, run_phase
+from memjax.training.retention import retention_experiment
 from memjax.training.sequences import sequence_experiment
 from memjax.typing import Params
 
@@ -36,7 +37,9 @@ def prepare(config: AnyConfig) -> Experiment:
 def _experiment(config: AnyConfig) -> Experiment:
     if isinstance(config, Config):
         return asked_experiment(config)
-    return sequence_experiment(config) if isinstance(config, SequenceConfig) else bits_experiment(config)
+    if isinstance(config, SequenceConfig):
+        return sequence_experiment(config)
+    return bits_experiment(config) if isinstance(config, BitsConfig) else retention_experiment(config)
 
 
 def train(experiment: Experiment, folder: Path, console: Console) -> Params:

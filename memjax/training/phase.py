@@ -21,14 +21,23 @@ from memjax.training.step import TrainState, init_state, make_optimizer, make_st
 from memjax.typing import Key, Params
 
 
+def _own(own: Params, learned: Params | None) -> Params:
+    del learned
+    return own
+
+
 class Phase(NamedTuple):
-    """What is trained, for how long, on what loss, measured how. `init` and `measure` take one example."""
+    """What is trained, for how long, on what loss, measured how. `init` and `measure` take one example.
+
+    begin: what it begins with, given its own initial parameters and what the phase before has learned.
+    """
 
     name: str
     steps: int
     init: Callable[[Key, Example], Params]
     loss: Loss
     measure: Callable[[Params, Example], Measured]
+    begin: Callable[[Params, Params | None], Params] = _own
 
 
 class Experiment(NamedTuple):
@@ -58,6 +67,7 @@ def run_phase(experiment: Experiment, folder: Path, phase: Phase, frozen: Params
     """Trains a phase in a run folder, going on where it was: the parameters at its end."""
     config, task, mesh = experiment.config, experiment.task, experiment.mesh
     training, validate = config.training, phase_evaluator(experiment, phase)
+    state = initial_state(experiment, phase)
     state = fit(
         folder,
         phase.name,
@@ -69,7 +79,7 @@ def run_phase(experiment: Experiment, folder: Path, phase: Phase, frozen: Params
             training.microbatches,
             training.seed,
         ),
-        initial_state(experiment, phase),
+        state._replace(params=phase.begin(state.params, frozen)),
         frozen,
         lambda params: validate(params, "valid", training.validate_examples),
         task,

@@ -1,0 +1,176 @@
+"""LEMN: a MemN2N whose memory is a buffer of few entries, a policy that says what leaves it, and a critic."""
+
+from typing import NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from memjax import ops
+from memjax.errors import require, unknown
+from memjax.models.memory_network import MemN2N
+from memjax.models.policies import Candidates, gru_params, masked_log_probs, policies
+from memjax.tasks.contract import TaskShape
+from memjax.typing import Array, Bool, Float, Int, Key
+
+
+class Entry(NamedTuple):
+    """What is kept of a line: all its embeddings side by side, what the policy keeps with it, and when it was used."""
+
+    row: Float[Array, "F"]
+    kept: Float[Array, "k"]
+    used: Int[Array, ""]
+    step: Int[Array, ""]
+
+
+class Read(NamedTuple):
+    """What a stream gave, step by step. logits: of the answers, where there was a question.
+
+    acted: whether something had to go. log_prob, entropy: of what went. value: the critic's. entries: the step at which
+    each entry came, -1 for none, before the line of the step was written. eviction: each entry's probability to go.
+    """
+
+    logits: Float[Array, "T C"]
+    acted: Bool[Array, "T"]
+    log_prob: Float[Array, "T"]
+    entropy: Float[Array, "T"]
+    value: Float[Array, "T"]
+    entries: Int[Array, "T N"]
+    eviction: Float[Array, "T N"]
+
+
+class _Carry(NamedTuple):
+    buffer: ops.Buffer
+    critic: Float[Array, "d"]
+    step: Int[Array, ""]
+
+
+class StreamReader(nn.Module):
+    """Reads lines one by one: a question is answered from the buffer as it is, then written like any other line.
+
+    words, line: as of an `EpisodeShape`. answers: for each class its row of the output table (`answer_rows`). entries:
+    N. policy: "fifo", "lifo", "lru", "uniform", "im", "s" or "st". nop: whether the line itself may be what goes.
+
+    The base is a `MemN2N` of `hops` hops with adjacent tying and position encoding, whose time index is an entry's
+    place from the newest. Entries are encoded, for the policy, by its first hop's values. Critic: sum of the encodings,
+    linear, GRU over time, linear. Source: LEMN, 3 and 4.2.
+
+        reader = StreamReader(shape.words, shape.line, answer_rows(task.vocabulary, task.answers), 20, 3, 5, "st")
+        params = reader.init(key, task.lines, line, asked, key)
+        read = reader.apply(params, task.lines, line, asked, key)    # samples what goes
+        read = reader.apply(params, task.lines, line, asked)         # the likeliest goes
+    """
+
+    words: int
+    line: int
+    answers: tuple[int, ...]
+    width: int
+    hops: int
+    entries: int
+    policy: str
+    nop: bool = True
+
+    def setup(self):
+        for name in ("width", "hops", "entries"):
+            require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.policy not in policies:
+            raise unknown("policy", self.policy, policies)
+        rows = self.entries + 1  # the line itself is one of the candidates
+        shape = TaskShape(self.words, rows, self.line, self.words, self.line, "classes", len(self.answers))
+        self.base = MemN2N(shape, self.answers, self.width, self.hops, memory=rows)
+        self.chooses = policies[self.policy](self.width)
+        self.expects = nn.Dense(self.width)
+        self.worth = nn.Dense(1)
+        self.critic = gru_params(self, "critic", self.width, self.width)
+        if self.policy == "im":
+            self.reads_words = gru_params(self, "words", self.width, self.width)
+            self.nothing = self.param("nothing", nn.initializers.normal(0.1), (self.base.tables * self.width,))
+
+    def __call__(
+        self, lines: Int[Array, "U W"], line: Int[Array, "T"], asked: Bool[Array, "T"], key: Key | None = None
+    ) -> Read:
+        """lines: the words of all distinct lines, row 0 padding. line: the stream, 0 behind its end."""
+        weights = jax.vmap(self.base.weigh)(lines, lines != 0)
+        rows = self.base.embed(weights, jnp.zeros(lines.shape[0], jnp.int32))
+        inputs = self._inputs(lines) if self.policy == "im" else jnp.zeros((lines.shape[0], self.width))
+        keys = None if key is None else jax.random.split(key, line.shape[0])
+        scan = nn.scan(StreamReader._step, variable_broadcast="params", split_rngs={"params": False})
+        _, read = scan(self, self._start(), (rows[line], weights[line], inputs[line], line != 0, asked, keys))
+        return read
+
+    def _start(self) -> _Carry:
+        size, features = self.entries, self.base.tables * self.width
+        kept = jnp.tile(self.chooses.kept(), (size, 1))
+        entries = Entry(jnp.zeros((size, features)), kept, jnp.zeros(size, jnp.int32), jnp.full(size, -1))
+        return _Carry(ops.Buffer(entries, jnp.array(0)), jnp.zeros(self.width), jnp.array(0))
+
+    def _inputs(self, lines: Int[Array, "U W"]) -> Float[Array, "U d"]:
+        """Every line as a question: the last state of a GRU over its words (IM-LEMN)."""
+        words = jax.nn.one_hot(lines, self.words) @ self.base.words[0, : self.words]
+        begin = jnp.zeros(self.width)
+        return jax.vmap(lambda x, mask: ops.gru_scan(self.reads_words, begin, x, mask)[0])(words, lines != 0)
+
+    def _step(self, carry: _Carry, inputs) -> tuple[_Carry, Read]:
+        row, weights, input, real, asked, key = inputs
+        buffer, size = carry.buffer, self.entries
+        filled = jnp.arange(size) < buffer.filled
+        # Of the entries, the newest has time index 1.
+        timed = self._timed(buffer.entries.row, buffer.filled - jnp.arange(size))
+        logits = self.base.ask(timed, filled, weights)[jnp.array(self.answers)]
+        used = buffer.entries.used
+        if self.policy == "lru":
+            attended = self._attention(timed, filled, row[: self.width])  # of a line as a question: B = A_1
+            most = filled & (attended == jnp.where(filled, attended, -jnp.inf).max())
+            used = jnp.where(asked & most, carry.step, used)
+
+        # The line is the newest of the candidates, and has time index 1 itself.
+        new = Entry(row, self.chooses.kept(), carry.step, carry.step)
+        last = self.nothing if self.policy == "im" else row
+        all_rows = self._timed(jnp.append(buffer.entries.row, last[None], axis=0), size + 1 - jnp.arange(size + 1))
+        candidates = Candidates(
+            all_rows.reshape(size + 1, self.base.tables, self.width)[:, 1],
+            jnp.append(filled, self.nop),
+            jnp.append(used, carry.step),
+            input,
+            self._attention(all_rows, jnp.append(filled, True), input) if self.policy == "im" else jnp.zeros(size + 1),
+        )
+        kept = jnp.append(buffer.entries.kept, new.kept[None], axis=0)
+        scores, kept = self.chooses(candidates, kept)
+        log_probs = masked_log_probs(scores, candidates.mask)
+        draws = key is not None and self.chooses.sampled
+        index = jax.random.categorical(key, log_probs) if draws else log_probs.argmax()
+        probs = jnp.exp(log_probs)
+
+        summed = jnp.where(candidates.mask[:, None], candidates.encodings, 0).sum(0)
+        critic = ops.gru_step(self.critic, carry.critic, self.expects(summed))
+        acted = real & (buffer.filled >= size)
+        read = Read(
+            logits,
+            acted & self.chooses.learned,
+            log_probs[index],
+            -(probs * jnp.where(candidates.mask, log_probs, 0)).sum(),
+            self.worth(critic)[0],
+            jnp.where(filled, buffer.entries.step, -1),
+            jnp.where(acted, probs[:size], 0.0),
+        )
+        entries = buffer.entries._replace(kept=kept[:size], used=used)
+        after = ops.buffer_evict(ops.Buffer(entries, buffer.filled), index, new._replace(kept=kept[size]))
+        carry_after = _Carry(after, critic, carry.step + 1)
+        return jax.tree.map(lambda new, old: jnp.where(real, new, old), carry_after, carry), read
+
+    def _timed(self, rows: Float[Array, "R F"], times: Int[Array, "R"]) -> Float[Array, "R F"]:
+        """Rows with the embeddings of their time indices, from 1; none for an index below 1."""
+        clock = jax.nn.one_hot(times - 1, self.base.rows)
+        return rows + jnp.einsum("rm,tmd->rtd", clock, self.base.times).reshape(rows.shape)
+
+    def _attention(
+        self, rows: Float[Array, "R F"], mask: Bool[Array, "R"], query: Float[Array, "d"]
+    ) -> Float[Array, "R"]:
+        """The scores of the hops of a question, their mean."""
+        by_table = rows.reshape(len(rows), self.base.tables, self.width)
+        total = jnp.zeros(len(rows))
+        for hop in range(self.hops):
+            keys, values = by_table[:, hop], by_table[:, hop + 1]
+            total = total + keys @ query
+            _, query = ops.memory_hop(query, keys, values, mask, empty=self.base.rows - mask.sum())
+        return total / self.hops

@@ -1,0 +1,103 @@
+"""Experiments with a policy over a buffer: answers and evictions learned together, the base network first by itself."""
+
+from functools import partial
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+
+from memjax import tasks
+from memjax.config import RetentionConfig
+from memjax.models import StreamReader, build_reader
+from memjax.models.policies import policies
+from memjax.models.stream_reader import Read
+from memjax.tasks.episodic import Episodic
+from memjax.training.actor_critic import ActorCritic, Rollout, actor_critic_loss
+from memjax.training.evaluate import Measured
+from memjax.training.objective import Example, Loss, answer_metrics
+from memjax.training.phase import Experiment, Phase
+from memjax.training.sharding import make_mesh
+from memjax.typing import Array, Key, Params
+
+
+def retention_experiment(config: RetentionConfig) -> Experiment:
+    """The experiment that a config describes: with a learned policy, first a phase "base" under FIFO."""
+    task = tasks.create(config.task)
+    lines, learned = jnp.asarray(task.lines), policies[config.model.policy].learned
+    how = ActorCritic(**vars(config.actor_critic))
+    reader, fifo = (build_reader(config.model, task, policy) for policy in (config.model.policy, "fifo"))
+
+    def phase(name: str, steps: int, reader: StreamReader) -> Phase:
+        init, measure = partial(_init, reader, lines), partial(_measure, reader, lines)
+        return Phase(name, steps, init, retention_objective(reader, lines, how), measure, _begin)
+
+    base, steps = config.training.base_steps, config.training.steps
+    # A rule needs no base of its own: it is trained as long in one go.
+    both = (phase("base", base, fifo), phase("train", steps, reader))
+    phases = both if learned and base else (phase("train", steps + base, reader),)
+    label = f"{config.model.policy.upper()}, {config.model.entries} entries"
+    return Experiment(config, label, task, make_mesh(config.training.batch_size), phases, partial(_facts, task))
+
+
+def retention_objective(reader: StreamReader, lines: Array, how: ActorCritic) -> Loss:
+    """Answer loss, summed over the questions of a stream, and `actor_critic_loss`; the mean over the batch.
+
+    The reward of an eviction is what the next line brings: 1 for a right answer to it, -1 for a wrong one.
+    """
+
+    def one(params: Params, example: Example) -> dict[str, Array]:
+        line, label = example["line"], example["label"]
+        asked = label >= 0
+        read = _read(reader, lines, params, example, example["key"])
+        metrics = answer_metrics(read.logits, jnp.where(asked, label, 0))
+        answers = jnp.where(asked, metrics["answer_loss"], 0).sum()
+        loss, parts = actor_critic_loss(rollout(read, line, asked, metrics["accuracy"]), jnp.zeros(()), how)
+        count = asked.sum()
+        right = jnp.where(asked, metrics["accuracy"], 0).sum()
+        return {"loss": answers + loss, "answer_loss": answers / count, "accuracy": right / count, **parts}
+
+    def loss(params: Params, frozen: Params, batch: Example) -> tuple[Array, dict[str, Array]]:
+        del frozen
+        means = jax.tree.map(jnp.mean, jax.vmap(one, (None, 0))(params, batch))
+        return means.pop("loss"), means
+
+    return loss
+
+
+def rollout(read: Read, line: Array, asked: Array, right: Array) -> Rollout:
+    """What the policy did in a stream, for the actor-critic. right: 1 for a step whose answer is right."""
+    brought = jnp.where(asked, 2 * right - 1, 0)
+    # The line's own eviction comes behind its answer.
+    reward = jnp.append(brought[1:], 0)
+    last = jnp.append(line[1:] == 0, True)
+    return Rollout(read.acted, read.log_prob, read.entropy, jnp.where(line != 0, read.value, 0), reward, last)
+
+
+def _measure(reader: StreamReader, lines: Array, params: Params, example: Example) -> Measured:
+    """One stream: every question is an answer; the likeliest entry goes."""
+    label = example["label"]
+    asked = label >= 0
+    read = _read(reader, lines, params, example)
+    known = label < read.logits.shape[1]
+    metrics = answer_metrics(read.logits, jnp.where(asked & known, label, 0))
+    count = asked.sum().astype(jnp.float32)
+    right = jnp.where(asked & known, metrics["accuracy"], 0).sum()
+    return Measured(jnp.where(asked & known, metrics["answer_loss"], 0).sum(), count, right, count)
+
+
+def _read(reader: StreamReader, lines: Array, params: Params, example: Example, key: Key | None = None) -> Read:
+    return cast(Read, reader.apply(params, lines, example["line"], example["label"] >= 0, key))
+
+
+def _init(reader: StreamReader, lines: Array, key: Key, example: Example) -> Params:
+    return jax.jit(reader.init)(key, lines, example["line"], example["label"] >= 0)
+
+
+def _begin(own: Params, learned: Params | None) -> Params:
+    """A phase's own first parameters, but those that the phase before has trained."""
+    return own if learned is None else {"params": {**own["params"], **learned["params"]}}
+
+
+def _facts(task: Episodic, params: Params, metrics: dict[str, Any]) -> dict[str, Any]:
+    del params, metrics
+    return {"classes": task.shape.answers, "chance": 1 / task.shape.answers}
