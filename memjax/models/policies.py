@@ -32,6 +32,7 @@ class Policy(nn.Module):
     width: int
     learned: ClassVar[bool] = False
     sampled: ClassVar[bool] = False  # also where nothing is learned
+    own_cell: ClassVar[bool] = False  # whether a learned cell, not the input, stands for "keep all"
 
     def kept(self) -> Float[Array, "k"]:
         """What is kept for an entry that is new."""
@@ -77,6 +78,7 @@ class InputMatching(Policy):
 
     learned: ClassVar[bool] = True
     sampled: ClassVar[bool] = True
+    own_cell: ClassVar[bool] = True
 
     @nn.compact
     def __call__(self, candidates, kept):

@@ -41,6 +41,7 @@ class Read(NamedTuple):
 
 class _Carry(NamedTuple):
     buffer: ops.Buffer
+    nothing: Float[Array, "k"]  # what the policy keeps with a cell of its own
     critic: Float[Array, "d"]
     step: Int[Array, ""]
 
@@ -82,7 +83,7 @@ class StreamReader(nn.Module):
         self.expects = nn.Dense(self.width)
         self.worth = nn.Dense(1)
         self.critic = gru_params(self, "critic", self.width, self.width)
-        if self.policy == "im":
+        if self.chooses.own_cell:
             self.reads_words = gru_params(self, "words", self.width, self.width)
             self.nothing = self.param("nothing", nn.initializers.normal(0.1), (self.base.tables * self.width,))
 
@@ -102,7 +103,7 @@ class StreamReader(nn.Module):
         size, features = self.entries, self.base.tables * self.width
         kept = jnp.tile(self.chooses.kept(), (size, 1))
         entries = Entry(jnp.zeros((size, features)), kept, jnp.zeros(size, jnp.int32), jnp.full(size, -1))
-        return _Carry(ops.Buffer(entries, jnp.array(0)), jnp.zeros(self.width), jnp.array(0))
+        return _Carry(ops.Buffer(entries, jnp.array(0)), self.chooses.kept(), jnp.zeros(self.width), jnp.array(0))
 
     def _inputs(self, lines: Int[Array, "U W"]) -> Float[Array, "U d"]:
         """Every line as a question: the last state of a GRU over its words (IM-LEMN)."""
@@ -125,8 +126,10 @@ class StreamReader(nn.Module):
 
         # The line is the newest of the candidates, and has time index 1 itself.
         new = Entry(row, self.chooses.kept(), carry.step, carry.step)
-        last = self.nothing if self.policy == "im" else row
-        all_rows = self._timed(jnp.append(buffer.entries.row, last[None], axis=0), size + 1 - jnp.arange(size + 1))
+        own_cell = self.chooses.own_cell
+        last = self.nothing if own_cell else row
+        times = jnp.append(buffer.filled + 1 - jnp.arange(size), 1)
+        all_rows = self._timed(jnp.append(buffer.entries.row, last[None], axis=0), times)
         candidates = Candidates(
             all_rows.reshape(size + 1, self.base.tables, self.width)[:, 1],
             jnp.append(filled, self.nop),
@@ -134,7 +137,7 @@ class StreamReader(nn.Module):
             input,
             self._attention(all_rows, jnp.append(filled, True), input) if self.policy == "im" else jnp.zeros(size + 1),
         )
-        kept = jnp.append(buffer.entries.kept, new.kept[None], axis=0)
+        kept = jnp.append(buffer.entries.kept, (carry.nothing if own_cell else new.kept)[None], axis=0)
         scores, kept = self.chooses(candidates, kept)
         log_probs = masked_log_probs(scores, candidates.mask)
         draws = key is not None and self.chooses.sampled
@@ -154,8 +157,10 @@ class StreamReader(nn.Module):
             jnp.where(acted, probs[:size], 0.0),
         )
         entries = buffer.entries._replace(kept=kept[:size], used=used)
-        after = ops.buffer_evict(ops.Buffer(entries, buffer.filled), index, new._replace(kept=kept[size]))
-        carry_after = _Carry(after, critic, carry.step + 1)
+        if self.nop and not own_cell:
+            new = new._replace(kept=kept[size])  # it was a candidate already
+        after = ops.buffer_evict(ops.Buffer(entries, buffer.filled), index, new)
+        carry_after = _Carry(after, kept[size] if own_cell else carry.nothing, critic, carry.step + 1)
         return jax.tree.map(lambda new, old: jnp.where(real, new, old), carry_after, carry), read
 
     def _timed(self, rows: Float[Array, "R F"], times: Int[Array, "R"]) -> Float[Array, "R F"]:
