@@ -1,0 +1,148 @@
+"""Experiments with a policy over a buffer: one command, the base handed on, rewards where they belong, repeatable."""
+
+import functools
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles import retention
+from oracles.checking import assert_close, assert_same, quick
+from training.tiny import CONFIGS, config_file, flags
+
+from memjax import cli
+from memjax.config import from_mapping, to_mapping
+from memjax.errors import MemjaxError
+from memjax.models import build_reader
+from memjax.models.stream_reader import Read
+from memjax.training import experiment
+from memjax.training.retention import rollout
+
+SIZES = {
+    "task.train": 16, "task.valid": 8, "task.test": 4, "model.width": 4, "model.hops": 1, "training.base_steps": 2,
+    "training.steps": 2, "training.batch_size": 8, "training.log_every": 1, "training.validate_every": 2,
+    "training.validate_examples": 8, "training.checkpoint_every": 2,
+}  # fmt: skip
+
+
+def prepared(arg="noisy", **changes):
+    settings = config_file("retention")(arg).to_dict()
+    for path, value in {**SIZES, **{name.replace("__", "."): value for name, value in changes.items()}}.items():
+        section, key = path.split(".")
+        settings[section][key] = value
+    return experiment.prepare(from_mapping(settings))
+
+
+@functools.cache
+def made():
+    """(experiment, its last phase, parameters, a batch of two episodes)."""
+    trained = prepared("noisy,policy=st,entries=3")
+    batch = {name: jnp.asarray(value) for name, value in trained.task.examples("train", np.arange(2)).items()}
+    first = {name: value[0] for name, value in batch.items()}
+    params = trained.phases[-1].init(jax.random.key(0), first)
+    return trained, trained.phases[-1], params, batch
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arg", ["noisy,policy=st,entries=3", "large,policy=lru,entries=3"])
+def test_it_is_trained_tested_and_reported_by_one_command(arg, tmp_path, capsys):
+    run = tmp_path / "run"
+    arguments = ["train", f"--config={CONFIGS / 'retention'}.py:{arg}", f"--run={run}", *flags(SIZES)]
+    assert cli.main(arguments) == 0, capsys.readouterr().err
+    found = json.loads((run / "evaluation.json").read_text())
+    assert found["metrics"]["answers"] == 4 * 5 and found["chance"] == 1 / 4
+    # A rule has no base of its own, and is trained as long.
+    assert (run / "base").exists() == ("st" in arg) and found["step"] == (2 if "st" in arg else 4)
+    assert (run / "report.html").exists()
+    assert cli.main(arguments) == 0  # a finished run is evaluated again
+    assert json.loads((run / "evaluation.json").read_text())["metrics"] == found["metrics"]
+
+
+def test_the_policy_begins_with_what_the_base_has_learned():
+    trained, last, params, batch = made()
+    first = trained.phases[0]
+    base = first.init(jax.random.key(7), {name: value[0] for name, value in batch.items()})
+    begun = last.begin(params, base)["params"]
+    assert_same(begun["base"], base["params"]["base"])
+    assert_same(begun["chooses"], params["params"]["chooses"])
+    assert set(begun) == set(params["params"])
+    assert last.begin(params, None) is params
+
+
+def test_the_reward_of_an_eviction_is_what_the_next_line_brings():
+    batch = made()[3]
+    line, asked = batch["line"][0], batch["label"][0] >= 0
+    line, asked = jnp.append(line, jnp.zeros(2, line.dtype)), jnp.append(asked, jnp.zeros(2, bool))
+    right = jnp.asarray(np.random.default_rng(0).integers(0, 2, len(line)).astype(np.float32))
+    steps = len(line)
+    nobody = jnp.zeros((steps, 3))
+    read = Read(nobody, line != 0, right, right, right + 1, nobody.astype(int), nobody)
+    found = rollout(read, line, asked, right)
+    for t in range(steps):
+        expected = 0 if t + 1 == steps or not asked[t + 1] else (1 if right[t + 1] else -1)
+        assert found.reward[t] == expected
+        assert found.ended[t] == (t + 1 == steps or line[t + 1] == 0)
+        assert found.value[t] == (right[t] + 1 if line[t] else 0)
+
+
+def test_the_loss_is_the_answers_and_the_actor_critics():
+    trained, last, params, batch = made()
+    keys = jax.random.split(jax.random.key(0), 2)
+    loss, metrics = jax.jit(last.loss, compiler_options=quick())(params, None, batch | {"key": keys})
+    reader = build_reader(trained.config.model, trained.task, "st")
+    total, right, answers = 0.0, [], []
+    for i in range(2):
+        line, label = batch["line"][i], np.asarray(batch["label"][i])
+        read = jax.jit(reader.apply, compiler_options=quick())(
+            params, jnp.asarray(trained.task.lines), line, jnp.asarray(label >= 0), keys[i]
+        )
+        logits = np.asarray(read.logits, np.float64)
+        log_probs = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+        asked = np.flatnonzero(label >= 0)
+        answers.append(-log_probs[asked, label[asked]])
+        correct = logits[asked].argmax(1) == label[asked]
+        right.append(correct)
+        reward = np.zeros(len(label))
+        reward[asked - 1] = np.where(correct, 1, -1)
+        value, acted = np.asarray(read.value, np.float64), np.asarray(read.acted)
+        discounts = np.append(np.full(len(label) - 1, 0.99), 0)
+        advantages = retention.generalized_advantages(reward, value, discounts, 0.0, 1.0)
+        policy = -(np.asarray(read.log_prob) * advantages)[acted].sum()
+        total += (
+            answers[-1].sum() + policy + 0.25 * (advantages**2).sum() - 0.01 * np.asarray(read.entropy)[acted].sum()
+        )
+    np.testing.assert_allclose(loss, total / 2, rtol=1e-4)
+    np.testing.assert_allclose(metrics["answer_loss"], np.mean(answers), rtol=1e-4)
+    np.testing.assert_allclose(metrics["accuracy"], np.mean(right), rtol=1e-5)
+
+
+def test_an_answer_that_train_lacks_counts_as_wrong():
+    trained, last, params, batch = made()
+    example = {name: value[0] for name, value in batch.items()}
+    unseen = example | {"label": jnp.where(example["label"] >= 0, trained.task.shape.answers, -1)}
+    measured = jax.jit(last.measure, compiler_options=quick())(params, unseen)
+    assert_close(np.array([measured.right, measured.answers]), np.array([0.0, 5.0]), 0)
+
+
+def test_a_config_is_the_same_after_a_round_trip():
+    config = from_mapping(config_file("retention")("large,policy=im,entries=10").to_dict())
+    assert from_mapping(to_mapping(config)) == config
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"model__policy": "sst"}, "did you mean 'st'"),
+        ({"model__entries": 0}, "entries must be at least 1"),
+        ({"actor_critic__discount": 1.5}, r"config\.actor_critic\.discount must be in"),
+        ({"actor_critic__value": -1.0}, "value must be at least 0"),
+        ({"training__base_steps": -1}, "base_steps"),
+        ({"task__kind": "noise"}, "did you mean 'noisy'"),
+        ({"training__batch_size": 32}, "fewer than one batch"),
+    ],
+)
+def test_what_cannot_be_is_one_clear_line_before_anything_compiles(changes, words):
+    with pytest.raises(MemjaxError, match=words) as caught:
+        prepared("noisy", **changes)
+    assert "\n" not in str(caught.value)
