@@ -117,7 +117,7 @@ def summary(args: argparse.Namespace, models: dict[str, dict]) -> dict:
         by_task |= entry["restarts"][entry["chosen"]]["test"]["tasks"]
     return {
         "command": f"python benchmarks/memory_networks.py --data_dir=data --recipe={args.recipe} "
-        f"--folder={args.folder} --restarts={args.restarts}",
+        f"--folder={args.folder} --restarts={args.restarts}" + (f" --tasks={args.only}" if args.only else ""),
         "machine": {"cores": os.cpu_count(), "machine": platform.machine(), "jax": jax.__version__},
         "recipe": dataclasses.asdict(recipe_of(args.recipe, args.folder)),
         "model": {
@@ -152,9 +152,11 @@ def parse() -> argparse.Namespace:
     whole = all(part.isdecimal() and 1 <= int(part) <= 20 for part in numbers)
     require(whole, f"--tasks={args.tasks} must be numbers from 1 to 20, such as 1,6")
     require(not numbers or args.recipe == "single", "--tasks is for --recipe=single; the joint model takes all tasks")
+    args.only = args.tasks
     args.tasks = [0] if args.recipe == "joint" else [int(part) for part in numbers] or list(range(1, 21))
     name = f"memn2n_{args.recipe}" + ("" if args.folder == "en" else f"_{args.folder.replace('-', '_')}")
     args.run = args.run or Path("runs") / name
+    name += f"_{args.only.replace(',', '_')}" if args.only else ""
     args.out = args.out or ROOT / "results" / f"{name}.json"
     return args
 

@@ -4,7 +4,8 @@
     memjax train --config=configs/algorithmic.py:associative_recall,cell=dnc   2 to 6 items of 3 vectors of 6 bits
     memjax train --config=configs/algorithmic.py:repeat_copy,cell=nutm
 
-The evaluation says how many bits of a sequence are wrong in the mean, by length.
+The evaluation says how many bits of a sequence are wrong in the mean, by length. The loss is the bits' alone: NUTM's
+penalty on keys that are alike is not in it.
 """
 
 from ml_collections import ConfigDict

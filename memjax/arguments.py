@@ -25,7 +25,7 @@ def read_settings(arguments: list[str]) -> tuple[AnyConfig, Path]:
     _check_overrides(settings, arguments)
     config_flags.DEFINE_config_dict("config", settings, flag_values=values, sys_argv=["memjax", *arguments])
     rest = parse_flags(values, arguments)
-    require(not rest, f"train takes no {' '.join(rest)!r}; see memjax --help")
+    require(not rest, f"this command takes no {' '.join(rest)!r}; see memjax --help")
     settings = values.config
     if values.data_dir is not None:
         require(

@@ -12,7 +12,7 @@ import memjax
 from memjax import memories
 from memjax.arguments import parse_flags, read_settings
 from memjax.config import AnyConfig, Config
-from memjax.errors import MemjaxError, require, unknown
+from memjax.errors import TOO_LARGE, MemjaxError, is_too_large, require, unknown
 
 if TYPE_CHECKING:
     from memjax.training.compare import Planned
@@ -38,11 +38,6 @@ prepare   reads bAbI's archive (or a folder of its files) into a form that is qu
 WITH: dict[str, list[str]] = {"": []}
 WITHOUT = {" without rehearsal": ["--config.rehearsal.fragments=0"]}
 KINDS = {"both": WITH | WITHOUT, "with": WITH, "without": WITHOUT}
-
-TOO_LARGE = (
-    "this does not fit into memory; lower config.training.batch_size, config.model.width, config.memory.slots "
-    "or the sizes in config.task and config.rehearsal"
-)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,8 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"memjax: {error}", file=sys.stderr)
         return 2
     except (MemoryError, OverflowError, RuntimeError) as error:
-        # Of JAX's errors of one class, this word tells the one that sizes cause.
-        if isinstance(error, RuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
+        if not is_too_large(error):
             raise
         print(f"memjax: {TOO_LARGE}", file=sys.stderr)
         return 2
@@ -99,7 +93,7 @@ def _train(arguments: list[str]) -> None:
 
 def _compare(arguments: list[str]) -> None:
     from memjax.reporting import compare, comparison_rows, load_run, print_comparison, write_report
-    from memjax.training.compare import train_all
+    from memjax.training.compare import check_all, is_finished, train_all
     from memjax.training.runs import write_json
 
     values = flags.FlagValues()
@@ -112,16 +106,19 @@ def _compare(arguments: list[str]) -> None:
     require(values.run, "--run= is empty; give it a folder, or leave it out")
     plan = _plan(values, [a for a in arguments if a not in own])
     console, folder = _console(), Path(values.run)
+    check_all(plan)
     try:
         train_all(plan, console)
     finally:
-        tested = [planned for planned in plan if (planned.folder / "evaluation.json").exists()]
+        tested = [planned for planned in plan if is_finished(planned)]
         if tested:
             rows = {p.row: [load_run(q.folder) for q in tested if q.row == p.row] for p in tested}
             found = compare(rows)
             write_json(folder / "comparison.json", found)
-            print_comparison(comparison_rows(found), console)
-            page = write_report([run for row in rows.values() for run in row], folder)
+            compared = comparison_rows(found)
+            print_comparison(compared, console)
+            # A line for each row, in the plots: that of its first seed.
+            page = write_report([row[0] for row in rows.values()], folder, comparison=compared)
             console.print(f"report: {page}", soft_wrap=True)
 
 
@@ -132,8 +129,13 @@ def _plan(values: flags.FlagValues, arguments: list[str]) -> list["Planned"]:
     sources = [a for a in arguments if a.startswith("--config=")] or ["--config=configs/evidence.py:small"]
     names = list(memories.registry) if values.memories == "all" else [n for n in values.memories.split(",") if n]
     require(names, "--memories= is empty; name some, or write all")
+    for setting in ("memory.name", "training.seed", "system"):
+        given = any(a.startswith(f"--config.{setting}") for a in arguments)
+        require(not given, f"compare sets config.{setting} itself; see --memories and --seeds")
+    asked, _ = read_settings([sources[0]])
+    require(isinstance(asked, Config), "compare is for tasks that ask a memory; see configs/evidence.py")
     plan = []
-    for name in names:
+    for name in dict.fromkeys(names):
         if name not in memories.registry:
             raise unknown("memory", name, memories.registry)
         for kind, overrides in KINDS[values.rehearsal].items():
@@ -141,7 +143,8 @@ def _plan(values: flags.FlagValues, arguments: list[str]) -> list["Planned"]:
                 variant = f"{sources[0]}{',' if ':' in sources[0] else ':'}memory={name},seed={seed}"
                 rest = [a for a in arguments if a != sources[0]]
                 config, _ = read_settings([variant, *rest, *overrides])
-                require(isinstance(config, Config), "compare is for tasks that ask a memory; see configs/evidence.py")
+                wanted = isinstance(config, Config) and config.rehearses != bool(kind)
+                require(wanted, "with these settings nothing is rehearsed; say --rehearsal=without")
                 folder = Path(values.run) / f"{name + kind.replace(' ', '-')}-{seed}"
                 plan.append(Planned(name + kind, seed, config, folder))
     return plan

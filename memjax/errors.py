@@ -15,9 +15,20 @@ def require(condition: Any, message: str) -> None:
         raise MemjaxError(message)
 
 
+TOO_LARGE = (
+    "this does not fit into memory; lower config.training.batch_size, config.model.width, config.memory.slots "
+    "or the sizes in config.task and config.rehearsal"
+)
+
+
+def is_too_large(error: BaseException) -> bool:
+    """Whether an error says that memory was short: of JAX's errors of one class, a word tells the one of that kind."""
+    return not isinstance(error, RuntimeError) or "RESOURCE_EXHAUSTED" in str(error)
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> MemjaxError:
     """The error for a name that does not exist, with the nearest one that does."""
     known = sorted(known)
-    near = difflib.get_close_matches(str(name), known, n=1)
+    near = difflib.get_close_matches(str(name), known, n=1) or difflib.get_close_matches(str(name).lower(), known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
     return MemjaxError(f"unknown {kind} {name!r}; {hint}")

@@ -7,8 +7,8 @@ from test_cli import EVIDENCE, RECALL, call, files, refused
 from training.tiny import TINY, flags, quick_compiles
 
 from memjax import memories
-from memjax.errors import MemjaxError
-from memjax.training import compare, experiment
+from memjax.errors import TOO_LARGE, MemjaxError
+from memjax.training import experiment, runs
 
 KEPT = {path: value for path, value in TINY.items() if path not in ("memory.layers", "memory.heads")}
 SIZES = flags(KEPT, memory__slots=4)  # a multiple of the blocks of dmsdnc
@@ -32,7 +32,7 @@ def untrained(monkeypatch):
         found = {"metrics": metrics, "step": prepared.config.training.steps, "parameters": 10, "state_bytes": 2048}
         (folder / "evaluation.json").write_text(json.dumps(found))
 
-    monkeypatch.setattr(experiment, "train", lambda prepared, folder, console: None)
+    monkeypatch.setattr(experiment, "train", lambda prepared, folder, console: runs.open_run(folder, prepared.config))
     monkeypatch.setattr(experiment, "evaluate", evaluate)
     return trained
 
@@ -50,6 +50,7 @@ def test_runs_are_trained_in_turn_and_finished_ones_are_not_run_again(capsys, tm
     # The DNC has its links, the NTM none.
     assert found["dnc without rehearsal"]["state_bytes"] > found["ntm without rehearsal"]["state_bytes"]
     page = (tmp_path / "report.html").read_text()
+    assert "<h2>Comparison</h2>" in page
     assert "dnc-without-rehearsal-0" in page and "ntm-without-rehearsal-0" in page
     before = {name: time for name, time in files(tmp_path).items() if "-0/" in name}
     status, out, _ = call(capsys, *command)
@@ -69,16 +70,62 @@ def test_every_memory_with_and_without_rehearsal_and_all_seeds(capsys, tmp_path,
     assert "50.0 ± 0.0" in out
 
 
-def test_a_run_that_fails_does_not_stop_the_others(capsys, tmp_path, untrained, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MemjaxError("the loss is not finite"), "the loss is not finite"),
+        (MemoryError(), TOO_LARGE),
+        (RuntimeError("RESOURCE_EXHAUSTED: out of memory"), TOO_LARGE),
+    ],
+    ids=["loss", "memory", "device"],
+)
+def test_a_run_that_fails_does_not_stop_the_others(capsys, tmp_path, untrained, monkeypatch, error, words):
+    plain = experiment.train
+
     def train(prepared, folder, console):
         if folder.name == "dnc-0":
-            raise MemjaxError("the loss is not finite")
+            raise error
+        plain(prepared, folder, console)
 
-    monkeypatch.setattr(compare.experiment, "train", train)
+    monkeypatch.setattr(experiment, "train", train)
     err = refused(capsys, "compare", EVIDENCE, TWO, *SIZES, f"--run={tmp_path}")
-    assert err == "memjax: not finished: dnc, seed 0 (the loss is not finite)\n"
+    assert err == f"memjax: not finished: dnc, seed 0 ({words})\n"
     assert untrained == ["dnc-without-rehearsal-0", "ntm-0", "ntm-without-rehearsal-0"]
     assert "dnc" not in json.loads((tmp_path / "comparison.json").read_text())
+
+
+def test_another_error_is_not_passed_over(capsys, tmp_path, untrained, monkeypatch):
+    def train(prepared, folder, console):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(experiment, "train", train)
+    with pytest.raises(RuntimeError, match="a bug"):
+        call(capsys, "compare", EVIDENCE, TWO, *SIZES, f"--run={tmp_path}")
+
+
+def test_what_the_folder_holds_of_another_config_is_not_in_the_table(capsys, tmp_path, untrained):
+    command = ["compare", EVIDENCE, "--memories=ntm", "--rehearsal=with", *SIZES, f"--run={tmp_path}"]
+    assert call(capsys, *command)[0] == 0
+    before = files(tmp_path)
+    err = refused(capsys, *command, "--config.optimizer.learning_rate=0.5")
+    assert "another config" in err and files(tmp_path) == before
+
+
+def test_a_damaged_run_is_tested_again_and_hides_no_other(capsys, tmp_path, untrained):
+    command = ["compare", EVIDENCE, TWO, "--rehearsal=with", *SIZES, f"--run={tmp_path}"]
+    assert call(capsys, *command)[0] == 0
+    (tmp_path / "ntm-0" / "evaluation.json").write_text("{")
+    status, out, err = call(capsys, *command)
+    assert status == 0, err
+    assert untrained == ["dnc-0", "ntm-0", "ntm-0"] and out.count("finished") == 1
+
+
+def test_sizes_that_cannot_be_are_found_before_anything_is_written(capsys, tmp_path):
+    arguments = ["--memories=ntm,dmsdnc", *SIZES, "--config.memory.slots=7", f"--run={tmp_path / 'runs'}"]
+    assert "dmsdnc: config.memory: slots 7 must be a multiple of blocks 2" in refused(
+        capsys, "compare", EVIDENCE, *arguments
+    )
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize(
@@ -89,6 +136,10 @@ def test_a_run_that_fails_does_not_stop_the_others(capsys, tmp_path, untrained, 
         (["--seeds=0"], ["seeds"]),
         (["--rehearsal=maybe"], ["rehearsal", "both"]),
         (["--config.memory.layers=1"], ["layers", "rehearsal"]),
+        (["--config.training.seed=5"], ["compare sets config.training.seed itself", "--seeds"]),
+        (["--config.memory.name=dnc"], ["--memories"]),
+        (["--config.rehearsal.fragments=0"], ["say --rehearsal=without"]),
+        (["more"], ["takes no 'more'"]),
         ([RECALL], ["two configs"]),
     ],
     ids=str,
@@ -107,4 +158,5 @@ def test_an_empty_folder_is_one_line(capsys, tmp_path, monkeypatch):
 
 
 def test_a_task_that_asks_no_memory_is_one_line(capsys, tmp_path):
-    assert "memory" in refused(capsys, "compare", RECALL, f"--run={tmp_path}")
+    for source in (RECALL, "--config=configs/algorithmic.py:copy"):
+        assert "compare is for tasks that ask a memory" in refused(capsys, "compare", source, f"--run={tmp_path}")

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from memjax import ops
 from memjax.errors import require
 from memjax.memories.weights import interface_params, lstm_params, program_params
+from memjax.models.streams import check_state
 from memjax.typing import Any, Array, Float, Key, State
 
 
@@ -42,12 +43,16 @@ class ExternalCell(nn.RNNCellBase):
         """The weights of the interface; programs are another kind."""
         return interface_params(self, "interface", self.hidden, self.interface_size())
 
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """The names of the sizes, all of them at least 1."""
+        return "features", "rows", "memory_width", "read_heads", "hidden"
+
     @nn.nowrap
     def initialize_carry(self, rng: Key, input_shape: tuple[int, ...]) -> State:
         """The carry before the first input, of this shape; it is constant, so that rng is of no account."""
         del rng
-        for name in ("features", "rows", "memory_width", "read_heads", "hidden"):
-            require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
+        self._check()
         batch = input_shape[: -self.num_feature_axes]
         return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*batch, *leaf.shape)), self.start())
 
@@ -55,8 +60,16 @@ class ExternalCell(nn.RNNCellBase):
     def num_feature_axes(self) -> int:
         return 1
 
+    def _check(self) -> None:
+        for name in self.sizes:
+            size = getattr(self, name)
+            require(type(size) is int and size >= 1, f"{name} must be a whole number of at least 1, not {size!r}")
+
     @nn.compact
     def __call__(self, carry: State, inputs: Float[Array, "*B dx"]) -> tuple[State, Float[Array, "*B features"]]:
+        self._check()
+        require(inputs.ndim >= 1, "inputs are [*B, width], not a number")
+        check_state(carry, jax.eval_shape(lambda: self.initialize_carry(jax.random.key(0), inputs.shape)))
         again = self.hidden + self.read_heads * self.memory_width
         controller = lstm_params(self, "controller", inputs.shape[-1], again, self.hidden)
         interface = self.interface_params()
@@ -123,6 +136,10 @@ class NUTMCell(DNCCell):
 
     programs: int = 4
     program_width: int = 16
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        return (*super().sizes, "programs", "program_width")
 
     def interface_params(self) -> ops.ProgramParams:
         sizes = self.hidden, self.interface_size()

@@ -127,6 +127,12 @@ class MemN2N(nn.Module):
         self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], *, key: Key | None = None
     ) -> tuple[Slots, Float[Array, ""]]:
         """A row for each of the last sentences, newest first: all its embeddings, side by side. The loss is 0."""
+        expected = self.shape.segments, self.shape.segment
+        require(
+            stream.shape == mask.shape == expected,
+            f"a stream and its mask are {list(expected)}, one story padded, not {list(stream.shape)} and "
+            f"{list(mask.shape)}; jax.vmap is for several",
+        )
         real = mask.any(1)
         age = jnp.cumsum(real[::-1])[::-1]
         newest = jnp.argsort(jnp.where(real, age, len(real) + 1))[: self.rows]

@@ -48,6 +48,8 @@ class MemN2NLanguage(nn.Module):
     dropout: float = 0.0
     dtype: Any = jnp.float32
 
+    word_by_word = True  # it may be given one token at a time; see `generate`
+
     def setup(self):
         for name in ("vocabulary", "width", "hops", "memory"):
             require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
@@ -59,8 +61,6 @@ class MemN2NLanguage(nn.Module):
         self.transition = weights("transition", shape=(self.width, self.width))
         self.out = weights("out", shape=words)
         self.drop = nn.Dropout(self.dropout)
-
-    word_by_word = True
 
     def initial_state(self) -> WordsState:
         return WordsState(jnp.zeros(self.memory, jnp.int32), jnp.zeros((), jnp.int32))

@@ -38,7 +38,7 @@ def check_stream(x: Array, width: int, state: State | None, empty: State) -> Non
 
 
 def check_state(state: State | None, empty: State) -> None:
-    """Raises `MemjaxError` for a state unlike `empty`, that of its module; none is right everywhere."""
+    """Raises `MemjaxError` for a state unlike `empty`, one of its module; none at all is right everywhere."""
     if state is None:
         return
     given, own = ([jnp.shape(leaf) for leaf in jax.tree.leaves(tree)] for tree in (state, empty))

@@ -23,5 +23,6 @@ def newest_rows(
     place = size - jnp.cumsum(mask[::-1].astype(jnp.int32))[::-1]
     # A product with zeros and ones: gathers by computed indices have no gradient on a mesh with Explicit axes.
     moved_KxS = mask & (place == jnp.arange(size)[:, None])
-    kept = jnp.where(mask[:, None], rows, 0)
+    # What has left is cleared, or one infinity would make every row NaN.
+    kept = jnp.where((mask & (place >= 0))[:, None], rows, 0)
     return jnp.matmul(moved_KxS.astype(rows.dtype), kept, precision="highest"), moved_KxS.any(1)

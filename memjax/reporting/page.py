@@ -51,8 +51,10 @@ pre { font: .85rem/1.5 ui-monospace, "SFMono-Regular", Menlo, Consolas, monospac
 """
 
 
-def write_report(runs: Sequence[Run], folder: str | Path | None = None) -> Path:
+def write_report(runs: Sequence[Run], folder: str | Path | None = None, *, comparison: Sequence[Row] = ()) -> Path:
     """Writes folder/report.html and folder/plots/*.png, each whole or not at all, and gives the path of the page.
+
+    comparison: rows of a table that stands before all else, of which each run here is the first seed.
 
     The folder is that of the run if there is one run and no other is given. Raises `MemjaxError` without runs, without
     a folder for several runs, and where nothing can be written.
@@ -63,7 +65,7 @@ def write_report(runs: Sequence[Run], folder: str | Path | None = None) -> Path:
     pictures = save(figures(runs), folder / "plots")
     page, temporary = folder / "report.html", folder / f".report.{os.getpid()}.html"
     try:
-        text = page_text(runs, {name: path.read_bytes() for name, path in pictures.items()})
+        text = page_text(runs, comparison, {name: path.read_bytes() for name, path in pictures.items()})
         try:
             temporary.write_text(text, encoding="utf-8")
             temporary.replace(page)
@@ -74,7 +76,7 @@ def write_report(runs: Sequence[Run], folder: str | Path | None = None) -> Path:
     return page
 
 
-def page_text(runs: Sequence[Run], pictures: Mapping[str, bytes]) -> str:
+def page_text(runs: Sequence[Run], comparison: Sequence[Row], pictures: Mapping[str, bytes]) -> str:
     """The HTML of the page, with the pictures (PNG bytes by name) in it."""
     names = distinct_names(runs)
     title = names[0] if len(runs) == 1 else f"{len(runs)} runs"
@@ -82,14 +84,16 @@ def page_text(runs: Sequence[Run], pictures: Mapping[str, bytes]) -> str:
     parts = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="faint">{escape(_subtitle(runs))}</p>',
-        _table("Results", rows, WORDS, describe(rows)),
     ]
+    if comparison:
+        parts.append(_table("Comparison", comparison, ("system",), "Means over the seeds, ± their standard deviation."))
+    parts.append(_table("First seeds" if comparison else "Results", rows, WORDS, describe(rows)))
     for tag in other_tags(runs):
         tagged = tag_rows(runs, tag)
         note = "The share of answers that are wrong, in %."
         parts.append(_table(f"Error by {tag}", tagged, (), note) if len(tagged) > 1 else "")
     parts += [_picture(name, data) for name, data in pictures.items()]
-    if len(runs) > 1 and (differing := differences(runs)):
+    if len(runs) > 1 and not comparison and (differing := differences(runs)):
         parts.append(
             _table("What differs", differing, tuple(differing[0]), "The settings in which the configs differ.")
         )

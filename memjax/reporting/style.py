@@ -81,8 +81,8 @@ def is_light(colour: str) -> bool:
 
 
 def dashes(i: int):
-    """The line style of run number i: neighbours of the same family of colours differ in it too."""
-    return DASHES[i // 4 % len(DASHES)]
+    """The line style of run number i: of 32 no two have both colour and line style in common."""
+    return DASHES[(i // 4 + i // 16) % len(DASHES)]
 
 
 def shown_names(runs: Sequence[Run]) -> list[str]:

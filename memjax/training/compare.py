@@ -1,13 +1,13 @@
 """Runs of several memories on one task, one after another; what is finished is not run again."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from rich.console import Console
 
 from memjax.config import AnyConfig
-from memjax.errors import MemjaxError
+from memjax.errors import TOO_LARGE, MemjaxError, is_too_large
 from memjax.training import experiment, runs
 
 
@@ -20,25 +20,45 @@ class Planned(NamedTuple):
     folder: Path
 
 
-def train_all(plan: Iterable[Planned], console: Console) -> None:
+def check_all(plan: Sequence[Planned]) -> None:
+    """Raises `MemjaxError` for a config that cannot be run, before anything is trained or written."""
+    for planned in {planned.row: planned for planned in plan}.values():
+        try:
+            experiment.prepare(planned.config)
+        except MemjaxError as error:
+            raise MemjaxError(f"{planned.row}: {error}") from None
+
+
+def is_finished(planned: Planned) -> bool:
+    """Whether its folder holds this run, trained to its end and tested."""
+    try:
+        return runs.is_whole(planned.folder) and runs.read_config(planned.folder) == planned.config
+    except MemjaxError:
+        return False  # damaged: it is tested again
+
+
+def train_all(plan: Sequence[Planned], console: Console) -> None:
     """Trains and tests every run that is not finished. One that fails does not stop the others.
 
     Raises `MemjaxError`, after all of them, with what kept some from finishing.
     """
     failures = []
-    for planned in plan:
+    for number, planned in enumerate(plan, 1):
         name = f"{planned.row}, seed {planned.seed}"
+        if is_finished(planned):
+            console.print(f"{name}: finished, in {planned.folder}")
+            continue
+        task = experiment.task_name(planned.config)
+        console.print(f"[bold]{name}[/bold] on {task}, in {planned.folder} (run {number} of {len(plan)})")
         try:
-            runs.open_run(planned.folder, planned.config)
-            if runs.is_whole(planned.folder):
-                console.print(f"{name}: finished, in {planned.folder}")
-                continue
-            console.print(f"[bold]{name}[/bold] on {experiment.task_name(planned.config)}, in {planned.folder}")
             prepared = experiment.prepare(planned.config)
             experiment.train(prepared, planned.folder, console)
             experiment.evaluate(prepared, planned.folder)
-        except MemjaxError as error:
-            console.print(f"{name}: {error}")
-            failures.append(f"{name} ({error})")
+        except (MemjaxError, MemoryError, OverflowError, RuntimeError) as error:
+            if not isinstance(error, MemjaxError) and not is_too_large(error):
+                raise
+            reason = error if isinstance(error, MemjaxError) else TOO_LARGE
+            console.print(f"{name}: {reason}")
+            failures.append(f"{name} ({reason})")
     if failures:
         raise MemjaxError(f"not finished: {'; '.join(failures)}")

@@ -11,7 +11,7 @@ from oracles.checking import assert_close, assert_finite, quick
 
 from memjax import MemjaxError, memories
 from memjax.memories import memorize
-from memjax.models import DNCCell, NTMCell
+from memjax.models import DNCCell, NTMCell, NUTMCell
 
 B, L, D = 2, 5, 4
 SIZES = {"memory_width": 3, "read_heads": 2, "hidden": 6}
@@ -94,5 +94,22 @@ def test_reading_first_answers_from_before_the_write():
 @pytest.mark.parametrize("size", ["features", "rows", "memory_width", "read_heads", "hidden"])
 def test_a_cell_of_no_size_is_one_clear_line(name, size):
     sizes = {"features": 7, "rows": 4, **SIZES, size: 0}
-    with pytest.raises(MemjaxError, match=f"{size} must be at least 1, not 0"):
+    with pytest.raises(MemjaxError, match=f"{size} must be a whole number of at least 1, not 0"):
         CELLS[name](**sizes).initialize_carry(jax.random.key(0), (D,))
+
+
+@pytest.mark.parametrize("change", [{"rows": 2.5}, {"hidden": True}, {"programs": 0}, {"program_width": -1}])
+def test_sizes_of_every_kind_are_checked_where_a_cell_is_called_too(change):
+    made_of = NUTMCell(**{"features": 7, "rows": 4, **SIZES, **change})
+    with pytest.raises(MemjaxError, match=f"{next(iter(change))} must be a whole number"):
+        made_of.init(jax.random.key(0), None, inputs()[0, 0])
+
+
+def test_the_carry_of_another_cell_is_one_clear_line(unchecked):
+    params, _ = made("ntm")
+    own = {"params": params["params"]["cell"]}
+    x = inputs()[0, 0]
+    other, larger = cell("dnc"), NTMCell(features=7, rows=9, **SIZES)
+    for carry in (made_by.initialize_carry(jax.random.key(0), (D,)) for made_by in (other, larger)):
+        with pytest.raises(MemjaxError, match="another layer's"):
+            cell("ntm").apply(own, carry, x)

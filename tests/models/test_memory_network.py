@@ -210,3 +210,11 @@ def test_what_does_not_fit_is_one_line(options, message, unchecked):
     with pytest.raises(MemjaxError) as caught:
         model(**options).init(jax.random.key(0), *padded(STORY), question())
     assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_stream_of_another_shape_is_one_clear_line(unchecked):
+    net = model()
+    params, (stream, mask) = initial(net), padded(STORY)
+    for other in ((stream[:2], mask[:2]), (stream[None], mask[None]), (stream, mask[:3])):
+        with pytest.raises(MemjaxError, match=r"a stream and its mask are \[6, 4\]"):
+            net.apply(params, *other, question())

@@ -27,3 +27,8 @@ def test_positions_are_counted_over_the_real_items_alone():
     weights = jax.jit(ops.position_weights, static_argnums=1)(mask, 4)
     assert_close(weights[mask], oracle.position_encoding(3, 4), 1e-6)
     assert np.isfinite(ops.position_weights(jnp.zeros(2, bool), 4)).all()
+
+
+def test_a_row_that_has_left_is_forgotten_even_if_it_was_infinite():
+    rows, filled = ops.newest_rows(jnp.array([[jnp.inf], [1.0], [2.0]]), jnp.ones(3, bool), 2)
+    assert rows[:, 0].tolist() == [1, 2] and filled.all()

@@ -99,7 +99,7 @@ def test_a_report_replaces_the_last_one_whole(make_run, monkeypatch):
     path = write_report([load_run(folder)])
     before = path.read_text()
 
-    def fail(runs, pictures):
+    def fail(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(page, "page_text", fail)
