@@ -1,9 +1,10 @@
 """The command line: train, evaluate, report, prepare. Thin; everything behind it can be imported."""
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from absl import flags, logging
 from rich.console import Console
@@ -37,6 +38,7 @@ prepare   reads bAbI's archive (or a folder of its files) into a form that is qu
 # What --rehearsal of `compare` picks: what it adds to a row's name, and to its settings.
 WITH: dict[str, list[str]] = {"": []}
 WITHOUT = {" without rehearsal": ["--config.rehearsal.fragments=0"]}
+INTERRUPTED = 130  # the exit status of what was ended by Ctrl-C
 KINDS = {"both": WITH | WITHOUT, "with": WITH, "without": WITHOUT}
 
 
@@ -73,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         print("memjax: interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     return 0
 
 
@@ -229,5 +231,16 @@ def _console() -> Console:
     return console if console.is_terminal else Console(width=max(console.width, 240))
 
 
+def run() -> NoReturn:
+    """The program: `main`, and the end of the process."""
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if status == INTERRUPTED:
+        # At once: XLA's threads that still compile would crash an interpreter that is taken down around them.
+        os._exit(status)
+    sys.exit(status)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

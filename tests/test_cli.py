@@ -1,9 +1,13 @@
 """The command line: a whole run end to end, and one line for whatever a user can get wrong."""
 
 import json
+import os
 import shutil
+import signal
+import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -365,6 +369,19 @@ def test_an_interruption_says_how_to_go_on(here, capsys, monkeypatch):
     monkeypatch.setattr(experiment, "train", interrupted)
     status, _, err = call(capsys, "train", EVIDENCE, *flags())
     assert status == 130 and err.count("\n") == 1 and "the same command goes on" in err
+
+
+@pytest.mark.slow
+def test_an_interruption_while_compiling_ends_the_process_cleanly(tmp_path):
+    command = [sys.executable, "-m", "memjax.cli", "train", EVIDENCE, *flags(), f"--run={tmp_path / 'run'}"]
+    alone = os.environ | {"PYTHONUNBUFFERED": "1", "JAX_PLATFORMS": "cpu"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, env=alone, **pipes)
+    assert "in " in process.stdout.readline()  # the system is named, then it compiles
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and err.count("\n") == 1 and "the same command goes on" in err, err
 
 
 def test_help_says_what_there_is(capsys):

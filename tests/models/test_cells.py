@@ -99,7 +99,7 @@ def test_a_cell_of_no_size_is_one_clear_line(name, size):
 
 
 @pytest.mark.parametrize("change", [{"rows": 2.5}, {"hidden": True}, {"programs": 0}, {"program_width": -1}])
-def test_sizes_of_every_kind_are_checked_where_a_cell_is_called_too(change):
+def test_sizes_of_every_kind_are_checked_where_a_cell_is_called_too(change, unchecked):
     made_of = NUTMCell(**{"features": 7, "rows": 4, **SIZES, **change})
     with pytest.raises(MemjaxError, match=f"{next(iter(change))} must be a whole number"):
         made_of.init(jax.random.key(0), None, inputs()[0, 0])
