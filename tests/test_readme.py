@@ -66,6 +66,7 @@ def test_the_commands_are_read(command, request, capsys, tmp_path, monkeypatch):
     elif program == "memjax" and arguments[0] == "compare":
         planned = []
         monkeypatch.setattr(compare, "train_all", lambda plan, console: planned.extend(plan))
+        monkeypatch.setattr(compare, "check_all", lambda plan: None)
         assert cli.main(arguments) == 0, capsys.readouterr().err
         assert len(planned) > 1
     elif program == "python":

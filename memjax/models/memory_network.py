@@ -62,10 +62,10 @@ class MemN2N(nn.Module):
     """Questions over sentences: `u = B q`; per hop `p = softmax(u · m_i)`, `u <- u + sum_i p_i c_i`; logits `W u`.
 
     A sentence is `m_i = sum_j l_j A_k x_ij + T_A(i)`, `c_i` the same with C and T_C (`ops.embed_sentence`); i is 1 for
-    the newest. Source: End-To-End Memory Networks, sections 2 and 4.1. Two things are as in its authors' code, where
-    the paper does not say: rows that no sentence fills are zeros, which have their share of the softmax; and position
-    weights are twice the printed ones, so that a word counts 1 on average, as in a bag. The paper's error depends on
-    both (`benchmarks/memory_networks.py`).
+    the newest. Source: End-To-End Memory Networks, sections 2 and 4.1. Two things are not in the
+    paper, but its error depends on them (`benchmarks/memory_networks.py`): rows that no sentence fills are zeros that
+    have their share of the softmax, as in its authors' code; and position weights are twice the printed ones, so that a
+    word counts 1 on average, as in a bag. Their code's weights are as large, but J is the longest text for all.
 
     shape: a task whose answers are classes, and whose question is a text in the words of its stream. answers: for each
     class its row of W (`answer_rows`). tying: "adjacent" (`A_{k+1} = C_k`, `W = C_K^T`, `B = A_1`, and the times like
