@@ -8,11 +8,12 @@ Paper: End-To-End Memory Networks (Sukhbaatar et al. 2015), section 4: 3 hops, p
 noise. Cost on one CPU core, 1k: see `seconds` in results/. Expected, mean test error over the 20 tasks in percent: 1k
 joint 12.4, 1k single 13.9; 10k joint (--folder=en-10k) 7.5. Stopped, the same command goes on where it was.
 
-What the paper leaves open: empty rows share the softmax, position weights are twice the printed ones (`MemN2N`), and the
-linear start lasts a whole number of epochs at half the rate, the first and the last as in the authors' code. In trials
-of three restarts each of these lowered the training error, and so did the paper's rate of 0.01 against their code's
-0.005; their position weights, with one J for all texts, did not. On 10k data there are 20 epochs, the rate halved every
-5. Training and validation error decided all this; the test error is computed at the end and decides nothing.
+What the paper leaves open: empty rows share the softmax, position weights are twice the printed ones (`MemN2N`), and
+the linear start lasts a whole number of epochs at half the rate; the first and the last as in the authors' code. In
+trials of three restarts each of these lowered the training error, and so did the paper's rate of 0.01 against their
+code's 0.005; their position weights, with one J for all texts, did not. On 10k data there are 20 epochs, the rate
+halved every 5. Training and validation error decided all this; the test error is computed at the end, and decides
+nothing.
 """
 
 import argparse

@@ -4,6 +4,7 @@
     python benchmarks/reproduce.py evidence_small [--runs=runs/small] [--seeds=3] [--only=rehearsal,continual]
     python benchmarks/reproduce.py evidence_memories [--only=dnc,"dnc no rehearsal"]
     python benchmarks/reproduce.py algorithmic
+    python benchmarks/reproduce.py retention --data_dir=data [--only="noisy 5 st"]
     python benchmarks/reproduce.py babi_single --data_dir=data [--only=1,6]
     python benchmarks/reproduce.py babi_memories --data_dir=data [--only="6 dnc"]    every memory at one budget
     python benchmarks/reproduce.py recall
@@ -79,7 +80,13 @@ CELLS = {
     "associative recall NUTM": "associative_recall,cell=nutm",
     "associative recall NTM": "associative_recall,cell=ntm",
 }
-SEEDS = {"evidence_small": 3}
+# LEMN, Table 2, in this order; the noisy and large ones are tested on the public draw ("task 22") too.
+RETENTION = [
+    f"{kind} {entries} {policy}"
+    for kind, entries in (("noisy", 5), ("noisy", 10), ("original", 5), ("original", 10), ("large", 10))
+    for policy in ("fifo", "im", "s", "st")
+]
+SEEDS = {"evidence_small": 3, "retention": 3}
 TABLES = (
     "algorithmic",
     "babi_memories",
@@ -90,6 +97,7 @@ TABLES = (
     "language",
     "needle",
     "recall",
+    "retention",
 )
 
 
@@ -120,6 +128,8 @@ def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str
             for task in (1, 6, 15, 2)
             for name in registry
         }
+    if table == "retention":
+        return {(row, seed): _retention(*row.split(), seed, data_dir) for seed in range(seeds) for row in RETENTION}
     if table == "algorithmic":
         return {
             (row, seed): f"--config=configs/algorithmic.py:{variant},seed={seed}"
@@ -143,6 +153,12 @@ def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str
         for seed in range(seeds)
         for row, variant in BABI.items()
     }
+
+
+def _retention(kind: str, entries: str, policy: str, seed: int, data_dir: str) -> str:
+    file = "" if kind == "original" else ",file=emr_noisy_task22"
+    variant = f"{kind},policy={policy},entries={entries},seed={seed}{file}"
+    return f"--config=configs/retention.py:{variant} --data_dir={data_dir}"
 
 
 def _without(row: str) -> str:

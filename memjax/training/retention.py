@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from memjax import tasks
 from memjax.config import RetentionConfig
 from memjax.models import StreamReader, build_reader
-from memjax.models.policies import policies
 from memjax.models.stream_reader import Read
 from memjax.tasks.episodic import Episodic
 from memjax.training.actor_critic import ActorCritic, Rollout, actor_critic_loss
@@ -21,9 +20,9 @@ from memjax.typing import Array, Key, Params
 
 
 def retention_experiment(config: RetentionConfig) -> Experiment:
-    """The experiment that a config describes: with a learned policy, first a phase "base" under FIFO."""
+    """The experiment that a config describes: first a phase "base" under FIFO, then with its own policy."""
     task = tasks.create(config.task)
-    lines, learned = jnp.asarray(task.lines), policies[config.model.policy].learned
+    lines = jnp.asarray(task.lines)
     how = ActorCritic(**vars(config.actor_critic))
     reader, fifo = (build_reader(config.model, task, policy) for policy in (config.model.policy, "fifo"))
 
@@ -31,10 +30,8 @@ def retention_experiment(config: RetentionConfig) -> Experiment:
         init, measure = partial(_init, reader, lines), partial(_measure, reader, lines)
         return Phase(name, steps, init, retention_objective(reader, lines, how), measure, _begin)
 
-    base, steps = config.training.base_steps, config.training.steps
-    # A rule needs no base of its own: it is trained as long in one go.
-    both = (phase("base", base, fifo), phase("train", steps, reader))
-    phases = both if learned and base else (phase("train", steps + base, reader),)
+    first = [phase("base", config.training.base_steps, fifo)] if config.training.base_steps else []
+    phases = (*first, phase("train", config.training.steps, reader))
     label = f"{config.model.policy.upper()}, {config.model.entries} entries"
     return Experiment(config, label, task, make_mesh(config.training.batch_size), phases, partial(_facts, task))
 
