@@ -105,4 +105,5 @@ def build_cell(model: CellConfig, shape: BitsShape) -> ExternalCell:
 def build_reader(model: ReaderConfig, task: Episodic, policy: str) -> StreamReader:
     """The reader that a config describes, for this task, with this policy."""
     rows, shape = answer_rows(task.vocabulary, task.answers), task.shape
-    return StreamReader(shape.words, shape.line, rows, model.width, model.hops, model.entries, policy, model.nop)
+    sizes = model.width, model.hops, model.entries, policy, model.nop
+    return StreamReader(shape.words, shape.line, shape.questions, rows, *sizes)

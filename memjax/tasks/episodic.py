@@ -40,13 +40,14 @@ class EpisodicSpec:
 class EpisodeShape:
     """words: ids of words are in [0, words), 0 is padding. line: the most words in one. lines: how many distinct ones.
 
-    steps: the most lines in an episode. answers: classes. tags: as of a `TaskShape`.
+    steps, questions: the most lines, and questions, in an episode. answers: classes. tags: as of a `TaskShape`.
     """
 
     words: int
     line: int
     lines: int
     steps: int
+    questions: int
     answers: int
     tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -64,7 +65,9 @@ def _check(shape: EpisodeShape, batch: Batch) -> None:
     check_ids("the lines are", line, 0, shape.lines)
     check_ids("the labels are", label, NO_QUESTION, shape.answers + 1)
     check_ids("the supporting lines are", support, NO_SUPPORT, shape.steps)
-    require((label >= 0).any(axis=1).all(), "nothing is asked of an episode")
+    asked = (label >= 0).sum(1)
+    require(asked.min() >= 1, "nothing is asked of an episode")
+    require(asked.max() <= shape.questions, f"an episode asks {asked.max()} questions, more than {shape.questions}")
     for tag, values in shape.tags.items():
         check_ids(f"the tag {tag} is", batch[tag], 0, len(values))
 
@@ -114,7 +117,9 @@ class Episodic:
                 source = np.arange(self.size(split)) >= (generated if split == "test" else self.size(split))
                 self._splits[split]["source"] = source.astype(np.int32)
         tags = {"source": ("generated", "file")} if both else {}
-        self.shape = EpisodeShape(len(self.vocabulary), longest, len(self.lines), steps, len(self.answers), tags)
+        questions = max(int((arrays["label"] >= 0).sum(1).max()) for arrays in self._splits.values())
+        sizes = len(self.vocabulary), longest, len(self.lines), steps, questions, len(self.answers)
+        self.shape = EpisodeShape(*sizes, tags)
 
     def size(self, split: Split) -> int:
         """How many episodes the split has."""

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from memjax import tasks
 from memjax.config import RetentionConfig
 from memjax.models import StreamReader, build_reader
+from memjax.models.policies import policies
 from memjax.models.stream_reader import Read
 from memjax.tasks.episodic import Episodic
 from memjax.training.actor_critic import ActorCritic, Rollout, actor_critic_loss
@@ -71,10 +72,12 @@ def rollout(read: Read, line: Array, asked: Array, right: Array) -> Rollout:
 
 
 def _measure(reader: StreamReader, lines: Array, params: Params, example: Example) -> Measured:
-    """One stream: every question is an answer; the likeliest entry goes."""
-    label = example["label"]
-    asked = label >= 0
-    read = _read(reader, lines, params, example)
+    """One stream: every question is an answer. The likeliest entry goes, or under a rule that draws, the one drawn."""
+    line, label = example["line"], example["label"]
+    asked, policy = label >= 0, policies[reader.policy]
+    # By the stream, so that every test is the same.
+    key = jax.random.fold_in(jax.random.key(0), (line * jnp.arange(len(line))).sum())
+    read = _read(reader, lines, params, example, key if policy.sampled and not policy.learned else None)
     known = label < read.logits.shape[1]
     metrics = answer_metrics(read.logits, jnp.where(asked & known, label, 0))
     count = asked.sum().astype(jnp.float32)

@@ -51,7 +51,7 @@ def read(params, texts, asked, *, answers, hops, size, policy, nop=True):
 
         candidates = [rows(k, [*held, now]) for k in range(hops + 1)]
         if policy == "im":
-            nothing = params["nothing"].reshape(hops + 1, width)
+            nothing = params["nothing"]
             for k in range(hops + 1):
                 candidates[k][-1] = nothing[k] + clocks[k][0]
         last_kept = usage_of_nothing if policy == "im" else new_kept

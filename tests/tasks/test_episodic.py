@@ -187,7 +187,12 @@ def test_a_task_that_the_folder_lacks_and_episodes_that_the_split_lacks(folder):
 
 @pytest.mark.parametrize(
     ("name", "value", "words"),
-    [("line", 10_000, "lines are"), ("label", 5, "labels"), ("support", 45, "supporting lines")],
+    [
+        ("line", 10_000, "lines are"),
+        ("label", 5, "labels"),
+        ("support", 45, "supporting lines"),
+        ("label", 0, "asks 6 questions, more than 5"),
+    ],
 )
 def test_a_batch_out_of_range_is_one_clear_line(name, value, words):
     task = generated()
