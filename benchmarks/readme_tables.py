@@ -134,6 +134,19 @@ def surprise(found: dict) -> list[str]:
     return [*lines, *(f"| {name} | {' | '.join(cell(name, length) for length in lengths)} |" for name in names)]
 
 
+def memories_cost(found: dict) -> list[str]:
+    """What a token costs in each memory."""
+    lines = ["| memory | us per token, forward | with gradient | state KiB | parameters |", "|---|---|---|---|---|"]
+    pace = {(row["memory"], row["job"]): row["us_per_token"] for row in found["rows"]}
+    for row in found["rows"]:
+        if row["job"] == "forward":
+            cells = (
+                f"{row['us_per_token']:.1f} | {pace[row['memory'], 'gradient']:.1f} | {row['state_bytes'] / 1024:.0f}"
+            )
+            lines.append(f"| {row['memory']} | {cells} | {row['parameters']:,} |")
+    return lines
+
+
 def length(found: dict) -> list[str]:
     """What a token costs in a long sequence, against a short one."""
     short, long = found["lengths"]
@@ -174,6 +187,7 @@ def main() -> None:
         ("language", "language", language),
         ("surprise", "bench_surprise", surprise),
         ("length", "bench_length", length),
+        ("cost", "bench_memories", memories_cost),
         ("memn2n", "memn2n_joint", memory_network),
     ):
         path = ROOT / "results" / f"{name}.json"
