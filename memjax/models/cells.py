@@ -70,10 +70,12 @@ class ExternalCell(nn.RNNCellBase):
         self._check()
         require(inputs.ndim >= 1, "inputs are [*B, width], not a number")
         check_state(carry, jax.eval_shape(lambda: self.initialize_carry(jax.random.key(0), inputs.shape)))
-        again = self.hidden + self.read_heads * self.memory_width
-        controller = lstm_params(self, "controller", inputs.shape[-1], again, self.hidden)
+        recurrent = self.hidden + self.read_heads * self.memory_width
+        controller = lstm_params(self, "controller", inputs.shape[-1], recurrent, self.hidden)
         interface = self.interface_params()
-        step = functools.partial(self.step, ops.ExternalParams(controller, interface))
+        # Computed again for the gradient: all that a step makes, kept for all steps, is several times its carry.
+        again = jax.checkpoint(self.step, prevent_cse=False)
+        step = functools.partial(again, ops.ExternalParams(controller, interface))
         for _ in inputs.shape[:-1]:
             step = jax.vmap(step)
         carry = step(carry, ops.lstm_inputs(controller, inputs.astype(self.dtype)))
