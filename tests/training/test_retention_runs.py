@@ -124,6 +124,17 @@ def test_an_answer_that_train_lacks_counts_as_wrong():
     assert_close(np.array([measured.right, measured.answers]), np.array([0.0, 5.0]), 0)
 
 
+def test_a_rule_that_draws_is_tested_by_the_same_draws_every_time():
+    _, _, _, batch = made()
+    example = {name: value[0] for name, value in batch.items()}
+    uniform, fifo = (prepared(f"noisy,policy={policy},entries=3").phases[-1] for policy in ("uniform", "fifo"))
+    params = uniform.init(jax.random.key(0), example)
+    params = jax.tree.map(lambda leaf: 10 * leaf, params)  # so that who is in the buffer matters
+    measures = [jax.jit(phase.measure, compiler_options=quick()) for phase in (uniform, fifo)]
+    drawn, again, oldest = (measure(params, example).loss for measure in (measures[0], *measures))
+    assert drawn == again != oldest
+
+
 def test_a_config_is_the_same_after_a_round_trip():
     config = from_mapping(config_file("retention")("large,policy=im,entries=10").to_dict())
     assert from_mapping(to_mapping(config)) == config
