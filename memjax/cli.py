@@ -38,8 +38,8 @@ prepare   reads bAbI's archive (or a folder of its files) into a form that is qu
 # What --rehearsal of `compare` picks: what it adds to a row's name, and to its settings.
 WITH: dict[str, list[str]] = {"": []}
 WITHOUT = {" without rehearsal": ["--config.rehearsal.fragments=0"]}
-INTERRUPTED = 130  # the exit status of what was ended by Ctrl-C
 KINDS = {"both": WITH | WITHOUT, "with": WITH, "without": WITHOUT}
+INTERRUPTED = 130  # the exit status of what was ended by Ctrl-C
 
 
 def main(argv: Sequence[str] | None = None) -> int:
