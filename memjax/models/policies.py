@@ -15,8 +15,8 @@ class Candidates(NamedTuple):
     """What may go: the entries in the order of arrival, and behind them the input itself, or a cell for "keep all".
 
     encodings: as the base network has them. used: when a question last attended to each, or else when it came. input:
-    what has just arrived. logits: the base network's attention between the input, as a question, and each of them; for
-    `InputMatching` alone, zeros for the others.
+    what has just arrived. logits: the base network's attention between the input, as a question, and each of them;
+    zeros for a policy without a cell of its own.
     """
 
     encodings: Float[Array, "M d"]
@@ -32,14 +32,15 @@ class Policy(nn.Module):
     width: int
     learned: ClassVar[bool] = False
     sampled: ClassVar[bool] = False  # also where nothing is learned
-    own_cell: ClassVar[bool] = False  # whether a learned cell, not the input, stands for "keep all"
+    own_cell: ClassVar[bool] = False  # whether a learned cell, not the input, stands for "keep all"; wants `logits`
+    by_use: ClassVar[bool] = False  # wants `used`
 
     def kept(self) -> Float[Array, "k"]:
         """What is kept for an entry that is new."""
         return jnp.zeros(1)
 
     def __call__(self, candidates: Candidates, kept: Float[Array, "M k"]) -> tuple[Float[Array, "M"], Any]:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no __call__")
 
 
 class FIFO(Policy):
@@ -59,6 +60,8 @@ class LIFO(Policy):
 
 class LRU(Policy):
     """The entry that was attended to longest ago goes, which for one that never was is when it came."""
+
+    by_use: ClassVar[bool] = True
 
     def __call__(self, candidates, kept):
         return -candidates.used.astype(jnp.float32), kept

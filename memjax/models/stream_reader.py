@@ -108,7 +108,7 @@ class StreamReader(nn.Module):
         weights = jax.vmap(self.base.weigh)(lines, lines != 0)
         rows = self.base.embed(weights, jnp.zeros(lines.shape[0], jnp.int32)).reshape(len(lines), -1, self.width)
         seen = rows if self.attends else rows[:, 1:2]
-        inputs = self._inputs(lines) if self.policy == "im" else rows[:, 0]  # of a line as a question: B = A_1
+        inputs = self._inputs(lines) if self.chooses.own_cell else rows[:, 0]  # of a line as a question: B = A_1
         keys = None if key is None else jax.random.split(key, line.shape[0])
         scan = nn.scan(StreamReader._step, variable_broadcast="params", split_rngs={"params": False})
         _, steps = scan(self, self._start(), (seen[line], inputs[line], line != 0, asked, keys))
@@ -117,7 +117,7 @@ class StreamReader(nn.Module):
     @property
     def attends(self) -> bool:
         """Whether the policy wants the base network's attention, and so all embeddings of a line."""
-        return self.policy in ("im", "lru")
+        return self.chooses.own_cell or self.chooses.by_use
 
     def _start(self) -> _Carry:
         size, tables = self.entries, self.base.tables if self.attends else 1
@@ -157,7 +157,7 @@ class StreamReader(nn.Module):
         buffer, size = carry.buffer, self.entries
         filled = jnp.arange(size) < buffer.filled
         used = buffer.entries.used
-        if self.policy == "lru":
+        if self.chooses.by_use:
             # Of the entries, the newest has time index 1.
             timed = self._timed(buffer.entries.seen, buffer.filled - jnp.arange(size))
             attended = jnp.where(filled, self._attention(timed, filled, input), -jnp.inf)
@@ -203,8 +203,8 @@ class StreamReader(nn.Module):
         last = self.nothing if self.chooses.own_cell else new.seen
         times = jnp.append(buffer.filled + 1 - jnp.arange(self.entries), 1)
         rows = self._timed(jnp.append(buffer.entries.seen, last[None], axis=0), times)
-        attended = self.policy == "im"
-        logits = self._attention(rows, jnp.append(filled, True), input) if attended else jnp.zeros(len(rows))
+        matched = self.chooses.own_cell
+        logits = self._attention(rows, jnp.append(filled, True), input) if matched else jnp.zeros(len(rows))
         encodings = rows[:, 1 if self.attends else 0]
         return Candidates(encodings, jnp.append(filled, self.nop), jnp.append(used, new.used), input, logits)
 

@@ -88,9 +88,11 @@ class Babi:
 
         word_ids = {word: place for place, word in enumerate(self.vocabulary)}
         everything = [story for split in _SPLITS for _, story in stories[split]]
-        self._sentences, sentence_rows = _table((text for story in everything for text in story.sentences), word_ids)
+        self._sentences, sentence_rows = text_table(
+            (text for story in everything for text in story.sentences), word_ids
+        )
         questions = (question.text for story in everything for question in story.questions)
-        self._questions, question_rows = _table(questions, word_ids)
+        self._questions, question_rows = text_table(questions, word_ids)
         longest = self._sentences.shape[1]
         require(longest <= spec.words, f"a sentence has {longest} words, words is {spec.words}; set it to {longest}")
 
@@ -161,30 +163,26 @@ def _choose(records: Records, spec: BabiSpec) -> tuple[tuple[str, ...], list[int
 
 
 def _read(records: Records, tasks: Sequence[int]) -> dict[Split, list[tuple[int, Story]]]:
-    """The (task, story) pairs of each split, with valid held out of train where the folder has none."""
-    result: dict[Split, list[tuple[int, Story]]] = {split: [] for split in _SPLITS}
-    for task in tasks:
-        parts: dict[Split, list[Story]] = {
-            "train": records.stories("train", task),
-            "test": records.stories("test", task),
-        }
-        if task in records.splits.get("valid", {}):
-            parts["valid"] = records.stories("valid", task)
-        else:
-            stories = parts["train"]
-            require(len(stories) > 1, f"task {task} has one train story: none to hold out; add a valid file")
-            held = max(1, len(stories) // 10)
-            parts["train"], parts["valid"] = stories[:-held], stories[-held:]
-        for split, stories in parts.items():
-            result[split].extend((task, story) for story in stories)
-    return result
+    """The (task, story) pairs of each split."""
+    parts = {task: split_stories(records, task) for task in tasks}
+    return {split: [(task, story) for task in tasks for story in parts[task][split]] for split in _SPLITS}
+
+
+def split_stories(records: Records, task: int) -> dict[Split, list[Story]]:
+    """The stories of a task, with valid held out of train where the folder has none."""
+    train, test = records.stories("train", task), records.stories("test", task)
+    if task in records.splits.get("valid", {}):
+        return {"train": train, "valid": records.stories("valid", task), "test": test}
+    require(len(train) > 1, f"task {task} has one train story: none to hold out; add a valid file")
+    held = max(1, len(train) // 10)
+    return {"train": train[:-held], "valid": train[-held:], "test": test}
 
 
 def _texts(stories: Iterable[Story]) -> set[str]:
     return {text for story in stories for text in (*story.sentences, *(question.text for question in story.questions))}
 
 
-def _table(texts: Iterable[str], word_ids: dict[str, int]) -> tuple[np.ndarray, dict[str, int]]:
+def text_table(texts: Iterable[str], word_ids: dict[str, int]) -> tuple[np.ndarray, dict[str, int]]:
     """Each distinct text once, as a row of word ids, and the row of each text. Row 0 is padding."""
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts), 1)}
     ids = [[word_ids.get(word, UNKNOWN) for word in words_of(text)] for text in rows]

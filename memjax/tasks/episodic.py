@@ -8,13 +8,13 @@ import numpy as np
 
 from memjax.errors import require
 from memjax.tasks import two_facts
-from memjax.tasks.babi import words_of
+from memjax.tasks.babi import split_stories, text_table, words_of
 from memjax.tasks.builders.babi_format import Story
 from memjax.tasks.contract import Batch, Split, check_batch, check_ids
 from memjax.tasks.sequence import check_indices
 from memjax.tasks.two_facts import Line
 
-PAD, UNKNOWN, NO_QUESTION, NO_SUPPORT = 0, 1, -1, -1
+PAD, NO_QUESTION, NO_SUPPORT = 0, -1, -1
 _SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 _MAKERS: dict[str, Callable[[int, int], list[Line]]] = {"noisy": two_facts.noisy, "large": two_facts.large}
 
@@ -102,13 +102,8 @@ class Episodic:
         self.vocabulary = ("<pad>", "<unknown>", *words)
         self.answers = tuple(sorted({line.answer for episode in parts["train"] for line in episode if line.answer}))
         ids = {word: place for place, word in enumerate(self.vocabulary)}
-        everything = [line.text for split in _SPLITS for episode in parts[split] for line in episode]
-        rows = {text: row for row, text in enumerate(dict.fromkeys(everything), 1)}
-        longest = max(len(words_of(text)) for text in rows)
-        self.lines = np.full((len(rows) + 1, longest), PAD, np.int32)
-        for text, row in rows.items():
-            numbers = [ids.get(word, UNKNOWN) for word in words_of(text)]
-            self.lines[row, : len(numbers)] = numbers
+        everything = (line.text for split in _SPLITS for episode in parts[split] for line in episode)
+        self.lines, rows = text_table(everything, ids)
         steps = max(len(episode) for split in _SPLITS for episode in parts[split])
         classes = {answer: place for place, answer in enumerate(self.answers)}
         self._splits = {split: _arrays(parts[split], rows, classes, steps) for split in _SPLITS}
@@ -118,7 +113,7 @@ class Episodic:
                 self._splits[split]["source"] = source.astype(np.int32)
         tags = {"source": ("generated", "file")} if both else {}
         questions = max(int((arrays["label"] >= 0).sum(1).max()) for arrays in self._splits.values())
-        sizes = len(self.vocabulary), longest, len(self.lines), steps, questions, len(self.answers)
+        sizes = len(self.vocabulary), self.lines.shape[1], len(self.lines), steps, questions, len(self.answers)
         self.shape = EpisodeShape(*sizes, tags)
 
     def size(self, split: Split) -> int:
@@ -150,14 +145,7 @@ def _read(spec: EpisodicSpec) -> dict[Split, list[list[Line]]]:
     records = open_folder(spec.data_dir, spec.folder)
     known = sorted(set(records.splits["train"]) & set(records.splits["test"]))
     require(spec.task in known, f"bAbI folder {spec.folder!r} has no task {spec.task} for this; it has {known}")
-    train = records.stories("train", spec.task)
-    if spec.task in records.splits.get("valid", {}):
-        valid = records.stories("valid", spec.task)
-    else:
-        require(len(train) > 1, f"task {spec.task} has one train story: none to hold out; add a valid file")
-        held = max(1, len(train) // 10)
-        train, valid = train[:-held], train[-held:]
-    stories = {"train": train, "valid": valid, "test": records.stories("test", spec.task)}
+    stories = split_stories(records, spec.task)
     return {split: [_lines(story) for story in stories[split]] for split in _SPLITS}
 
 

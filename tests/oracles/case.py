@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from memjax import ops
+
 
 class Case(NamedTuple):
     """`op(params, *data, **aux)`; every example has data and aux of its own, params are shared.
@@ -32,6 +34,11 @@ def without_params(function):
 
 def nothing(rng):
     return ()
+
+
+def gru(rng, inputs, hidden):
+    sizes = ((inputs, 3 * hidden), (hidden, 3 * hidden), (3 * hidden,), (3 * hidden,))
+    return ops.GRUParams(*(rng.normal(size=size) for size in sizes))
 
 
 def mask_of(*shape, name="mask"):

@@ -21,6 +21,7 @@ from oracles import (
     surprise,
 )
 from oracles.case import Case, mask_of, nothing, padded, without_params
+from oracles.case import gru as gru_weights
 from oracles.external_cases import EXTERNAL
 from oracles.retention_cases import RETENTION
 
@@ -33,8 +34,7 @@ def additive(rng, left=D, right=D, hidden=5):
 
 
 def single(rng, inputs=D, hidden=D):
-    sizes = ((inputs, 3 * hidden), (hidden, 3 * hidden), (3 * hidden,), (3 * hidden,))
-    return ops.GRUParams(*(rng.normal(size=size) for size in sizes))
+    return gru_weights(rng, inputs, hidden)
 
 
 def multi(rng, heads=2, inputs=D, width=D, hidden=3):

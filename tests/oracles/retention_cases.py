@@ -6,14 +6,9 @@ import numpy as np
 
 from memjax import ops
 from oracles import retention
-from oracles.case import Case, mask_of, nothing, padded, ranged_case, share, without_params
+from oracles.case import Case, gru, mask_of, nothing, padded, ranged_case, share, without_params
 
 N, M, D, F = 4, 5, 3, 4
-
-
-def gru(rng, inputs, hidden):
-    sizes = ((inputs, 3 * hidden), (hidden, 3 * hidden), (3 * hidden,), (3 * hidden,))
-    return ops.GRUParams(*(rng.normal(size=size) for size in sizes))
 
 
 def spatial(rng):
