@@ -39,7 +39,7 @@ def gradient(sizes: Any, x: np.ndarray):
     """Forward and backward of the whole, of a mean square, ready to be called."""
     torch.manual_seed(0)
     module = DNC(
-        input_size=sizes.inputs,
+        input_size=x.shape[-1],
         hidden_size=sizes.hidden,
         num_hidden_layers=1,
         nr_cells=sizes.rows,

@@ -8,7 +8,8 @@ with dynamic external memory", Methods.
 import jax
 import jax.numpy as jnp
 
-from memjax.typing import Array, Float
+from memjax.ops.recurrence import linear_recurrence
+from memjax.typing import Array, Float, Int
 
 EPSILON = 1e-6  # added to squared lengths: a memory of zeros has values and gradients
 
@@ -87,10 +88,40 @@ def allocation_weights(usage: Float[Array, "N"]) -> Float[Array, "N"]:
     >>> allocation_weights(jnp.array([1.0, 0.5, 0.0])).tolist()
     [0.0, 0.0, 1.0]
     """
-    order = jnp.argsort(jax.lax.stop_gradient(usage), stable=True)
+    return _allocation(usage)
+
+
+@jax.custom_vjp
+def _allocation(usage: Float[Array, "N"]) -> Float[Array, "N"]:
+    return _allocation_forward(usage)[0]
+
+
+def _allocation_forward(usage: Float[Array, "N"]) -> tuple[Float[Array, "N"], tuple[Array, ...]]:
+    order = jnp.argsort(usage, stable=True)
     ascending = usage[order]
     before = jnp.concatenate([jnp.ones_like(usage[:1]), jnp.cumprod(ascending)[:-1]])
-    return ((1 - ascending) * before)[jnp.argsort(order)]
+    return _unsorted(order, (1 - ascending) * before), (order, ascending, before)
+
+
+def _allocation_backward(saved: tuple[Array, ...], slope: Float[Array, "N"]) -> tuple[Float[Array, "N"]]:
+    """In units of `before[j]`, row j is worth `later[j] - slope[j]`: it is a factor of all that comes behind it,
+    `later[j] = slope[j + 1] (1 - u[j + 1]) + u[j + 1] later[j + 1]`.
+    """
+    order, ascending, before = saved
+    slope = slope[order]
+    last = jnp.zeros_like(slope[:1])
+    decay, x = jnp.append(ascending[1:], last), jnp.append((slope * (1 - ascending))[1:], last)
+    later = linear_recurrence(decay[::-1], x[::-1], impl="associative")[::-1]
+    return (_unsorted(order, before * (later - slope)),)
+
+
+def _unsorted(order: Int[Array, "N"], x: Float[Array, "N"]) -> Float[Array, "N"]:
+    """What was sorted by `order`, back in place: a sum, for a second sort takes longer on a CPU."""
+    places = order[:, None] == jnp.arange(len(order))
+    return jnp.where(places, x[:, None], 0).sum(0)
+
+
+_allocation.defvjp(_allocation_forward, _allocation_backward)
 
 
 def link_update(

@@ -58,13 +58,60 @@ def dnc_step(params: ExternalParams, state: DNCState, inputs: Float[Array, "h4"]
     memory, usage, write, content = _block(
         said, state.memory, state.usage, state.write_weights, state.read_weights, heads
     )
-    links, precedence = link_update(state.links, state.precedence, write)
+    links, precedence, before, after = _links_and_reads(state.links, state.precedence, write, state.read_weights)
     backward, by_content, forward = jnp.split(jax.nn.softmax(modes), 3, axis=1)
-    before = jnp.matmul(state.read_weights, links, precision="highest")
-    after = jnp.matmul(state.read_weights, links.T, precision="highest")
     read = backward * before + by_content * content + forward * after
-    reads = jnp.matmul(read, memory, precision="highest")
+    reads = _dot(read, memory)
     return DNCState(hidden, cell, reads, memory, usage, write, read, links, precedence)
+
+
+Linked = tuple[Float[Array, "N N"], Float[Array, "N"], Float[Array, "R N"], Float[Array, "R N"]]
+
+
+@jax.custom_vjp
+def _links_and_reads(
+    links: Float[Array, "N N"],
+    precedence: Float[Array, "N"],
+    write_weights: Float[Array, "N"],
+    read_weights: Float[Array, "R N"],
+) -> Linked:
+    """`link_update`, and what was written before and after the places that are read: L, p, `r L`, `r L^T`.
+
+    Its own gradient passes over N x N as few times as it can: what comes back is most of a DNC's time.
+    """
+    links, precedence = link_update(links, precedence, write_weights)
+    return links, precedence, _dot(read_weights, links), _dot(read_weights, links.T)
+
+
+def _links_forward(*args: Array) -> tuple[Linked, tuple[Array, ...]]:
+    return _links_and_reads(*args), args
+
+
+def _links_backward(args: tuple[Array, ...], slopes: Linked) -> tuple[Array, ...]:
+    links, precedence, write, read = args
+    of_links, of_precedence, of_before, of_after = slopes
+    # Products, so that they are vectors in memory: a slice of all steps, taken inside a pass over N x N, stops the
+    # CPU's compiler from using its vector instructions there.
+    write, precedence, read = (_dot(weights, jnp.eye(len(links))) for weights in (write, precedence, read))
+    off_diagonal = ~jnp.eye(len(write), dtype=bool)
+    slope = jnp.where(off_diagonal, of_links + _dot(read.T, of_before) + _dot(of_after.T, read), 0)
+    kept = 1 - write[:, None] - write[None]
+    after = jnp.where(off_diagonal, kept * links + write[:, None] * precedence[None], 0)
+    product = slope * links
+    of_write = _dot(slope, precedence) - product.sum(0) - product.sum(1)
+    return (
+        slope * kept,
+        _dot(write, slope) + (1 - write.sum()) * of_precedence,
+        of_write + of_precedence - (precedence * of_precedence).sum(),
+        _dot(of_before, after.T) + _dot(of_after, after),
+    )
+
+
+_links_and_reads.defvjp(_links_forward, _links_backward)
+
+
+def _dot(left: Array, right: Array) -> Array:
+    return jnp.matmul(left, right, precision="highest")
 
 
 class BlocksState(NamedTuple):
