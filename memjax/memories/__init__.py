@@ -13,6 +13,7 @@ from memjax.memories.memn2n import MemN2NMemory
 from memjax.memories.ntm import NTM
 from memjax.memories.nutm import NUTM
 from memjax.memories.rehearsal import RehearsalMemory
+from memjax.memories.retention import RetentionMemory
 from memjax.memories.stm import TwoMemory
 from memjax.memories.surprise import SurpriseMemory
 
@@ -25,6 +26,7 @@ registry: dict[str, type[Memory]] = {
     "nutm": NUTM,
     "memn2n": MemN2NMemory,
     "rehearsal": RehearsalMemory,
+    "retention": RetentionMemory,
     "stm": TwoMemory,
     "surprise": SurpriseMemory,
 }
@@ -39,6 +41,7 @@ __all__ = [
     "MemN2NMemory",
     "Memory",
     "RehearsalMemory",
+    "RetentionMemory",
     "Slots",
     "SurpriseMemory",
     "TwoMemory",

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import require, unknown
+from memjax.memories.policies import Candidates, gru_params, masked_log_probs, policies
 from memjax.models.memory_network import MemN2N
-from memjax.models.policies import Candidates, gru_params, masked_log_probs, policies
 from memjax.tasks.contract import TaskShape
 from memjax.typing import Array, Bool, Float, Int, Key
 

@@ -21,7 +21,7 @@ from memjax.ops.attention import (
     project_items,
     slot_attention,
 )
-from memjax.ops.buffer import Buffer, buffer_append, buffer_evict
+from memjax.ops.buffer import Buffer, buffer_append, buffer_evict, straight_through_evict
 from memjax.ops.compressive import (
     CompressorParams,
     MemoryAttentionParams,
@@ -162,6 +162,7 @@ __all__ = [
     "slot_attention",
     "spatial_features",
     "spatial_scores",
+    "straight_through_evict",
     "surprise_linear",
     "surprise_memory",
     "surprise_mlp",

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from memjax.typing import Any, Array, Int
+from memjax.typing import Any, Array, Float, Int
 
 
 class Buffer(NamedTuple):
@@ -58,6 +58,36 @@ def buffer_evict(buffer: Buffer, index: Int[Array, ""], entry: Any) -> Buffer:
     moved = Buffer(jax.tree.map(move, buffer.entries, entry), buffer.filled)
     full = buffer.filled >= size
     return jax.tree.map(lambda after, before: jnp.where(full, after, before), moved, appended)
+
+
+def straight_through_evict(
+    buffer: Buffer, index: Int[Array, ""], entry: Any, probabilities: Float[Array, "M"]
+) -> Buffer:
+    """`buffer_evict`, whose gradient reaches the probabilities too: that of the mean over what might have gone.
+
+    `E[entries[p]] = P(i <= p) entries[p + 1] + P(i > p) entries[p]`, the new entry behind the last; M = N + 1, the last
+    of them the new entry's. To whatever comes of a buffer, this makes the policy that drew `index` learnable without a
+    reward. Source: the straight-through estimator (Bengio et al. 2013, 1308.3432), for the eviction of LEMN, 3.1.
+
+    >>> import jax, jax.numpy as jnp
+    >>> full = Buffer(jnp.array([1.0, 2.0]), jnp.array(2))
+    >>> def kept(probabilities):
+    ...     return straight_through_evict(full, jnp.array(0), jnp.array(5.0), probabilities).entries.sum()
+    >>> float(kept(jnp.array([0.5, 0.3, 0.2]))), jax.grad(kept)(jnp.array([0.5, 0.3, 0.2])).tolist()
+    (7.0, [4.0, 3.0, 0.0])
+    """
+    size = _size(buffer)
+    below = jnp.cumsum(probabilities)[:size]
+    through = jnp.where(buffer.filled >= size, below - jax.lax.stop_gradient(below), 0)  # 0, but for its gradient
+
+    def learn(after: Array, entries: Array, new: Array) -> Array:
+        if not jnp.issubdtype(entries.dtype, jnp.floating):
+            return after
+        moved = jnp.concatenate([entries[1:], jnp.asarray(new, entries.dtype)[None]]) - entries
+        return after + _column(through, entries).astype(entries.dtype) * jax.lax.stop_gradient(moved)
+
+    after = buffer_evict(buffer, index, entry)
+    return Buffer(jax.tree.map(learn, after.entries, buffer.entries, entry), after.filled)
 
 
 def _size(buffer: Buffer) -> int:

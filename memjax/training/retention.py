@@ -8,8 +8,8 @@ import jax.numpy as jnp
 
 from memjax import tasks
 from memjax.config import RetentionConfig
+from memjax.memories.policies import policies
 from memjax.models import StreamReader, build_reader
-from memjax.models.policies import policies
 from memjax.models.stream_reader import Read
 from memjax.tasks.episodic import Episodic
 from memjax.training.actor_critic import ActorCritic, Rollout, actor_critic_loss

@@ -30,6 +30,11 @@ VARIANTS = {
     "memn2n": ("memn2n", {"slots": 3, "width": WIDTH}),
     "rehearsal": ("rehearsal", TRANSFORMER),
     "rehearsal, other options": ("rehearsal", {**TRANSFORMER, "encoder": "gru", "normalize": "items"}),
+    "retention, fifo": ("retention", {"slots": 3, "width": WIDTH, "policy": "fifo"}),
+    "retention, im": ("retention", {"slots": 2, "width": WIDTH, "policy": "im"}),
+    "retention, lru": ("retention", {"slots": 3, "width": WIDTH, "policy": "lru"}),
+    "retention, s": ("retention", {"slots": 2, "width": WIDTH, "policy": "s"}),
+    "retention, st": ("retention", {"slots": 2, "width": WIDTH, "policy": "st"}),
     "stm": ("stm", {"slots": 3, "width": WIDTH, "memory_width": 5}),
     "surprise": ("surprise", {**TRANSFORMER, "memory_heads": 2}),
     "surprise, ablated": ("surprise", {**TRANSFORMER, "momentum": False, "forgetting": False}),
@@ -167,8 +172,9 @@ def test_a_batch_is_its_streams_and_every_parameter_learns(variant):
         assert_close((values[i], aux[i]), (run(variant, "slots")(params, state).values, alone_aux), 1e-5)
     for path, gradient in jax.tree.leaves_with_path(gradients):
         where = jax.tree_util.keystr(path)
-        # A softmax does not see what is added to all of its logits: the bias of attention's keys learns nothing.
-        assert (gradient != 0).any() or where.endswith("['key']['bias']"), where
+        # A softmax does not see what is added to all of its logits: the bias of attention's keys learns nothing, nor
+        # that of a policy's scores.
+        assert (gradient != 0).any() or where.endswith(("['key']['bias']", "['score_b']")), where
     reached = (by_items != 0).any(-1)
     np.testing.assert_array_equal(reached, masks)
 

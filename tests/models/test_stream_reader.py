@@ -10,8 +10,8 @@ from oracles import stream_reader as oracle
 from oracles.checking import assert_close, assert_same, quick
 
 from memjax.errors import MemjaxError
+from memjax.memories.policies import policies
 from memjax.models import StreamReader
-from memjax.models.policies import policies
 
 WORDS, WIDTH, HOPS, N, T = 9, 8, 2, 3, 12
 ANSWERS = (3, 5, 10)

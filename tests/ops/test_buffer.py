@@ -45,6 +45,30 @@ def test_a_full_buffer_appends_nothing():
     assert after.entries.tolist() == [0, 1, 2] and after.filled == 3
 
 
+@pytest.mark.parametrize("index", [0, 2, N])
+@pytest.mark.parametrize("filled", [N, N - 1])
+def test_the_gradient_of_a_straight_through_eviction_is_that_of_the_mean_over_what_might_go(index, filled):
+    rng = np.random.default_rng(index)
+    entries, entry, weights = rng.normal(size=(N, 2)), rng.normal(size=2), rng.normal(size=(N, 2))
+    probabilities = rng.dirichlet(np.ones(N + 1))
+
+    def kept(probabilities):
+        buffer = ops.Buffer((jnp.asarray(entries), jnp.arange(N)), jnp.array(filled))
+        new = jnp.asarray(entry), jnp.array(9)
+        return ops.straight_through_evict(buffer, jnp.array(index), new, probabilities).entries
+
+    with jax.enable_x64(True):
+        slope = jax.grad(lambda p: (kept(p)[0] * weights).sum())(jnp.asarray(probabilities))
+        found = kept(jnp.asarray(probabilities))
+    evicted = [np.delete(np.vstack([entries, entry]), i, axis=0) for i in range(N + 1)]
+    expected = np.array([(after * weights).sum() for after in evicted]) * (filled == N)
+    # Probabilities sum to 1, so that a constant is of no account.
+    np.testing.assert_allclose(slope - slope[-1], expected - expected[-1], atol=1e-12)
+    names = np.arange(N)
+    names = np.delete(np.append(names, 9), index) if filled == N else np.append(names[:filled], 9)
+    np.testing.assert_array_equal(found[1], names)
+
+
 def test_what_does_not_belong_together_is_one_clear_line():
     with pytest.raises(ValueError, match="the same number of entries"):
         ops.buffer_append(ops.Buffer((jnp.zeros(3), jnp.zeros(2)), jnp.array(0)), (jnp.array(0.0), jnp.array(0.0)))

@@ -1,5 +1,7 @@
 """Buffers, the learned policies of LEMN, and generalized advantages, entry by entry and step by step."""
 
+from types import SimpleNamespace
+
 import numpy as np
 
 from oracles.gru import gru_scan, gru_step, sigmoid
@@ -38,6 +40,36 @@ def spatial_scores(params, features):
 def temporal_scores(params, features, hidden):
     after = [gru_step(params.hidden, h, f) for h, f in zip(hidden, features, strict=True)]
     return np.array([h @ params.w + params.b for h in after]), np.array(after)
+
+
+def gru_of(p, name):
+    return SimpleNamespace(**{leaf: p[f"{name}_{leaf}"] for leaf in ("w_x", "w_h", "b_x", "b_h")})
+
+
+def policy_scores(policy, p, encodings, states, used, z=None, query=None):
+    """Scores of the candidates, the newest last, and what is kept with each of them afterwards."""
+    count = len(states)
+    if policy == "fifo":
+        return -np.arange(count, dtype=float), states
+    if policy == "lifo":
+        return np.append(np.arange(count - 1), -1.0), states
+    if policy == "lru":
+        return -np.array(used, float), states
+    if policy == "uniform":
+        return np.zeros(count), states
+    if policy == "im":
+        scores, usage = input_matching(SimpleNamespace(w=p["w"], b=p["b"]), z, states[:, 0], query)
+        return scores, usage[:, None]
+    among = SimpleNamespace(
+        forward=gru_of(p, "forward"), backward=gru_of(p, "backward"), w=p["among_w"], b=p["among_b"]
+    )
+    features = spatial_features(among, encodings, [True] * len(encodings))
+    score = SimpleNamespace(w=p["score_w"][:, 0], b=p["score_b"][0])
+    if policy == "s":
+        score.hidden = SimpleNamespace(w=p["hidden_w"], b=p["hidden_b"])
+        return spatial_scores(score, features), states
+    score.hidden = gru_of(p, "over_time")
+    return temporal_scores(score, features, states)
 
 
 def generalized_advantages(rewards, values, discounts, last_value, trace):

@@ -45,6 +45,14 @@ def evict(full):
     return Case(without_params(op), without_params(oracle), nothing, {"entries": (N, D), "entry": (D,)}, place(full))
 
 
+def draw_and_chances(rng):
+    return place(True)(rng) | {"probabilities": rng.dirichlet(np.ones(N + 1))}
+
+
+def evict_through(entries, count, index, entry, probabilities):
+    return ops.straight_through_evict(ops.Buffer(entries, count), index, entry, probabilities).entries
+
+
 def append(entries, count, index, entry):
     return ops.buffer_append(ops.Buffer(entries, count), entry).entries
 
@@ -62,6 +70,16 @@ def advantages(trace):
 RETENTION = {
     "buffer_evict from a full one": evict(full=True),
     "buffer_evict from one with room": evict(full=False),
+    # Its gradient to the probabilities: tests/ops/test_buffer.py.
+    "straight_through_evict": Case(
+        without_params(evict_through),
+        without_params(
+            lambda entries, count, index, entry, probabilities: retention.evict(entries, count, index, entry)[0]
+        ),
+        nothing,
+        {"entries": (N, D), "entry": (D,)},
+        draw_and_chances,
+    ),
     "buffer_append": Case(
         without_params(append),
         without_params(lambda **arguments: retention.evict(**arguments)[0]),

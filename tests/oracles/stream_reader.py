@@ -1,16 +1,11 @@
 """LEMN's reader line by line: a list of entries, a MemN2N over it, a policy, a critic; written from the equations."""
 
-from types import SimpleNamespace
-
 import numpy as np
 
 from oracles import memory_network, retention
 from oracles.attention import softmax
 from oracles.gru import gru_scan, gru_step
-
-
-def gru_of(p, name):
-    return SimpleNamespace(**{leaf: p[f"{name}_{leaf}"] for leaf in ("w_x", "w_h", "b_x", "b_h")})
+from oracles.retention import gru_of
 
 
 def read(params, texts, asked, *, answers, hops, size, policy, nop=True):
@@ -56,37 +51,18 @@ def read(params, texts, asked, *, answers, hops, size, policy, nop=True):
                 candidates[k][-1] = nothing[k] + clocks[k][0]
         last_kept = usage_of_nothing if policy == "im" else new_kept
         encodings, states = candidates[1], np.array([*kept, last_kept])
-        if policy == "fifo":
-            scores = -np.arange(len(states), dtype=float)
-        elif policy == "lifo":
-            scores = np.append(np.arange(len(held)), -1.0)
-        elif policy == "lru":
-            scores = -np.array([*used, now], float)
-        elif policy == "uniform":
-            scores = np.zeros(len(states))
-        elif policy == "im":
+        z = query = None
+        if policy == "im":
             vectors = np.array([tables[0][word] for word in words])
             query, _ = gru_scan(gru_of(params, "words"), np.zeros(width), vectors, [True] * len(words))
             _, z = hopped(query, candidates)
-            p = params["chooses"]
-            scores, usage = retention.input_matching(SimpleNamespace(w=p["w"], b=p["b"]), z, states[:, 0], query)
-            states = np.append(usage[:-1, None], [new_kept], axis=0)
-            usage_of_nothing = usage[-1:]
-        else:
-            p = params["chooses"]
-            among = SimpleNamespace(
-                forward=gru_of(p, "forward"), backward=gru_of(p, "backward"), w=p["among_w"], b=p["among_b"]
-            )
-            if not nop:  # the line is no candidate, and is kept as new
-                encodings, states = encodings[:-1], states[:-1]
-            features = retention.spatial_features(among, encodings, [True] * len(encodings))
-            score = SimpleNamespace(w=p["score_w"][:, 0], b=p["score_b"][0])
-            if policy == "s":
-                score.hidden = SimpleNamespace(w=p["hidden_w"], b=p["hidden_b"])
-                scores = retention.spatial_scores(score, features)
-            else:
-                score.hidden = gru_of(p, "over_time")
-                scores, states = retention.temporal_scores(score, features, states)
+        if not nop and policy in ("s", "st"):  # the line is no candidate, and is kept as new
+            encodings, states = encodings[:-1], states[:-1]
+        scores, states = retention.policy_scores(
+            policy, params.get("chooses"), encodings, states, [*used, now], z, query
+        )
+        if policy == "im":
+            usage_of_nothing, states = states[-1], np.append(states[:-1], [new_kept], axis=0)
         if not nop:
             scores, encodings = scores[: len(held)], encodings[: len(held)]
             states = np.array([*states[: len(held)], new_kept])

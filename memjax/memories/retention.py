@@ -1,0 +1,122 @@
+"""A memory that keeps a row for each of K segments, and learns which of them (LEMN)."""
+
+from typing import NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from memjax import ops
+from memjax.errors import unknown
+from memjax.memories.contract import Slots
+from memjax.memories.memn2n import MemN2NMemory
+from memjax.memories.policies import Candidates, masked_log_probs, policies
+from memjax.typing import Array, Bool, Float, Key
+
+
+class Retained(NamedTuple):
+    """The rows that were kept, oldest first, and with each what the policy keeps and when it was last attended to.
+
+    nothing: what the policy keeps with its cell for "keep all". filled: how many rows there are. step: segments so far.
+    """
+
+    values: Float[Array, "K d"]
+    kept: Float[Array, "K k"]
+    used: Float[Array, "K"]
+    nothing: Float[Array, "k"]
+    filled: Float[Array, ""]
+    step: Float[Array, ""]
+
+
+class RetentionMemory(MemN2NMemory):
+    """The rows of `MemN2NMemory`, but a policy says which one goes when the K + 1st comes; it may be that one itself.
+
+    policy: "fifo" (then it is `MemN2NMemory`), "lifo", "lru", "uniform", "im", "s" or "st". Slots: `row + T(age)`, the
+    age a row's place from the newest. With a key, as in training, what goes is drawn; without one the likeliest goes.
+
+    Source: Learning What to Remember, Long-term Episodic Memory Networks (LEMN), 3.1. There a reward teaches the
+    policy (`models.StreamReader`); here the gradient of whatever is asked of the slots, through
+    `ops.straight_through_evict`, so that it trains on every task and beside every other memory. LRU and IM attend with
+    the new row, IM by `(row + T) · row W / sqrt(d)`: under the contract no question is known while the stream is read.
+
+    The state is `Retained`, float32, zeros at the start. Items must be `width` wide.
+
+    >>> import jax, jax.numpy as jnp
+    >>> from memjax.memories import RetentionMemory, memorize
+    >>> memory = RetentionMemory(num_slots=2, width=8, policy="st")
+    >>> params = memory.init(jax.random.key(0), jnp.ones((3, 2, 8)), method=memorize)
+    >>> state, _ = memory.apply(params, jnp.ones((5, 2, 8)), key=jax.random.key(1), method=memorize)
+    >>> memory.apply(params, state, method="slots").mask.tolist()
+    [True, True]
+    """
+
+    policy: str = "st"
+
+    def validate(self) -> None:
+        super().validate()
+        if self.policy not in policies:
+            raise unknown("policy", self.policy, policies)
+
+    def setup(self):
+        self.validate()
+        self.project = nn.Dense(self.width, use_bias=False, dtype=self.dtype)
+        self.chooses = policies[self.policy](self.width)
+        # A policy that learns sees one row more than there are slots.
+        ages = self.num_slots + self.chooses.learned
+        self.ages = self.param("ages", nn.initializers.normal(0.1), (ages, self.width))
+        if self.chooses.own_cell:
+            self.attention = nn.Dense(self.width, use_bias=False, dtype=self.dtype)
+            self.nothing = self.param("nothing", nn.initializers.normal(0.1), (self.width,))
+
+    def initial_state(self) -> Retained:
+        size, kept = self.num_slots, self.chooses.kept()
+        rows = jnp.zeros((size, self.width)), jnp.zeros((size, len(kept))), jnp.zeros(size)
+        return Retained(*rows, kept, jnp.zeros(()), jnp.zeros(()))
+
+    def write(
+        self, state: Retained, features: Float[Array, "N d"], mask: Bool[Array, "N"], *, key: Key | None = None
+    ) -> tuple[Retained, Float[Array, ""]]:
+        row = jnp.where(mask[:, None], features, 0).astype(state.values.dtype).sum(0)
+        size, policy = self.num_slots, self.chooses
+        filled = jnp.arange(size) < state.filled
+        candidates = self._candidates(state, filled, row)
+        last = state.nothing if policy.own_cell else policy.kept()
+        scores, kept = policy(candidates, jnp.append(state.kept, last[None], axis=0))
+        log_probs = masked_log_probs(scores, candidates.mask)
+        draws = key is not None and policy.sampled
+        index = jax.random.categorical(key, log_probs) if draws else log_probs.argmax()
+
+        new = row, policy.kept() if policy.own_cell else kept[size], state.step
+        before = ops.Buffer((state.values, kept[:size], candidates.used[:size]), state.filled.astype(jnp.int32))
+        entries, count = ops.straight_through_evict(before, index, new, jnp.exp(log_probs))
+        nothing = kept[size] if policy.own_cell else state.nothing
+        written = Retained(*entries, nothing, count.astype(state.filled.dtype), state.step + 1)
+        return jax.tree.map(lambda new, old: jnp.where(mask.any(), new, old), written, state), jnp.zeros(())
+
+    def write_stream(
+        self, state: Retained, features: Float[Array, "T N d"], mask: Bool[Array, "T N"], *, key: Key | None = None
+    ) -> tuple[Retained, Float[Array, ""]]:
+        return super(MemN2NMemory, self).write_stream(state, features, mask, key=key)  # a scan: no closed form
+
+    def slots(self, state: Retained) -> Slots:
+        filled = jnp.arange(self.num_slots) < state.filled
+        return Slots(jnp.where(filled[:, None], self._timed(state.values, state.filled - 1), 0), filled)
+
+    def _candidates(self, state: Retained, filled: Bool[Array, "K"], row: Float[Array, "d"]) -> Candidates:
+        """The rows as they will be if the new one comes, one older each, and behind them that one or "keep all"."""
+        policy = self.chooses
+        last = self.nothing if policy.own_cell else row
+        rows = jnp.append(self._timed(state.values, state.filled), (last + self.ages[0])[None], axis=0)
+        mask, used, logits = jnp.append(filled, True), jnp.append(state.used, state.step), jnp.zeros(len(rows))
+        if policy.own_cell:
+            logits = (rows @ self.attention(row)).astype(jnp.float32) * self.width**-0.5
+        if policy.by_use:
+            attended = jnp.where(filled, rows[:-1] @ row, -jnp.inf)
+            used = jnp.where(mask & jnp.append(attended == attended.max(), False), state.step, used)
+        return Candidates(rows, mask, used, row, logits)
+
+    def _timed(self, values: Float[Array, "K d"], oldest: Float[Array, ""]) -> Float[Array, "K d"]:
+        """Rows with the vectors of their ages, that of the first being `oldest`."""
+        ages = oldest - jnp.arange(self.num_slots)
+        one_hot = (ages[:, None] == jnp.arange(len(self.ages))).astype(values.dtype)
+        return values + jnp.matmul(one_hot, self.ages, precision="highest")
