@@ -81,7 +81,7 @@ class RetentionMemory(MemN2NMemory):
         filled = jnp.arange(size) < state.filled
         candidates = self._candidates(state, filled, row)
         last = state.nothing if policy.own_cell else policy.kept()
-        scores, kept = policy(candidates, jnp.append(state.kept, last[None], axis=0))
+        scores, kept = policy(candidates, _behind(state.kept, last))
         log_probs = masked_log_probs(scores, candidates.mask)
         draws = key is not None and policy.sampled
         index = jax.random.categorical(key, log_probs) if draws else log_probs.argmax()
@@ -106,13 +106,14 @@ class RetentionMemory(MemN2NMemory):
         """The rows as they will be if the new one comes, one older each, and behind them that one or "keep all"."""
         policy = self.chooses
         last = self.nothing if policy.own_cell else row
-        rows = jnp.append(self._timed(state.values, state.filled), (last + self.ages[0])[None], axis=0)
-        mask, used, logits = jnp.append(filled, True), jnp.append(state.used, state.step), jnp.zeros(len(rows))
+        rows = _behind(self._timed(state.values, state.filled), last + self.ages[0])
+        mask, used = jnp.pad(filled, (0, 1), constant_values=True), _behind(state.used, state.step)
+        logits = jnp.zeros_like(used)
         if policy.own_cell:
             logits = (rows @ self.attention(row)).astype(jnp.float32) * self.width**-0.5
         if policy.by_use:
             attended = jnp.where(filled, rows[:-1] @ row, -jnp.inf)
-            used = jnp.where(mask & jnp.append(attended == attended.max(), False), state.step, used)
+            used = jnp.where(mask & jnp.pad(attended == attended.max(), (0, 1)), state.step, used)
         return Candidates(rows, mask, used, row, logits)
 
     def _timed(self, values: Float[Array, "K d"], oldest: Float[Array, ""]) -> Float[Array, "K d"]:
@@ -120,3 +121,8 @@ class RetentionMemory(MemN2NMemory):
         ages = oldest - jnp.arange(self.num_slots)
         one_hot = (ages[:, None] == jnp.arange(len(self.ages))).astype(values.dtype)
         return values + jnp.matmul(one_hot, self.ages, precision="highest")
+
+
+def _behind(rows: Float[Array, "K *d"], last: Float[Array, "*d"]) -> Float[Array, "M *d"]:
+    # The sum, so that on an Explicit mesh the last one, though a constant, is split as the others are.
+    return jnp.concatenate([rows, (last + jnp.zeros_like(rows[0]))[None]])

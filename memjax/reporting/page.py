@@ -18,6 +18,7 @@ TITLES = {
     "accuracy": "Accuracy",
     "places": "Where the evidence lies",
     "maps": "Accuracy by two things at once",
+    "buffer": "What the buffer held",
     "slots": "Which slots were written",
 }
 STYLE = """

@@ -14,6 +14,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
 from memjax.errors import MemjaxError
+from memjax.reporting.buffer import buffer
 from memjax.reporting.maps import maps
 from memjax.reporting.runs import Curve, Run, number, pick, tag_values
 from memjax.reporting.style import DPI, INK, colour, dashes, is_light, new_figure, plain, shown_names, styled
@@ -23,14 +24,15 @@ CAPTIONS = {
     "accuracy": "Accuracy while training: lines are a running mean of the batches, dots the validation examples.",
     "places": "Accuracy by the place of the evidence in the stream, with 95% intervals for the number of examples.",
     "maps": "Accuracy, in %, by two things at once.",
+    "buffer": "Which lines of the first test episode the buffer held at each step, before the step's own line.",
     "slots": "How much each segment of the stream changed each slot; every panel has its own scale.",
 }
 
 
 def figures(runs: Sequence[Run]) -> dict[str, Figure]:
-    """All figures by name ("losses", "accuracy", "places", "maps", "slots"), without those that these runs lack."""
-    makers = {"losses": losses, "accuracy": accuracy, "places": places, "maps": maps, "slots": slots}
-    made = {name: maker(runs) for name, maker in makers.items()}
+    """All figures by name, in the order of `CAPTIONS`, without those that these runs lack."""
+    makers = losses, accuracy, places, maps, buffer, slots
+    made = {name: maker(runs) for name, maker in zip(CAPTIONS, makers, strict=True)}
     return {name: figure for name, figure in made.items() if figure is not None}
 
 

@@ -5,12 +5,14 @@ from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from memjax import tasks
 from memjax.config import RetentionConfig
 from memjax.memories.policies import policies
 from memjax.models import StreamReader, build_reader
 from memjax.models.stream_reader import Read
+from memjax.tasks.contract import Batch
 from memjax.tasks.episodic import Episodic
 from memjax.training.actor_critic import ActorCritic, Rollout, actor_critic_loss
 from memjax.training.evaluate import Measured
@@ -34,13 +36,14 @@ def retention_experiment(config: RetentionConfig) -> Experiment:
     first = [phase("base", config.training.base_steps, fifo)] if config.training.base_steps else []
     phases = (*first, phase("train", config.training.steps, reader))
     label = f"{config.model.policy.upper()}, {config.model.entries} entries"
-    return Experiment(config, label, task, make_mesh(config.training.batch_size), phases, partial(_facts, task))
+    return Experiment(config, label, task, make_mesh(config.training.batch_size), phases, partial(_facts, reader, task))
 
 
 def retention_objective(reader: StreamReader, lines: Array, how: ActorCritic) -> Loss:
-    """Answer loss, summed over the questions of a stream, and `actor_critic_loss`; the mean over the batch.
+    """Answer loss, summed over a stream's questions, and `actor_critic_loss`, its mean over the lines; over a batch.
 
-    The reward of an eviction is what the next line brings: 1 for a right answer to it, -1 for a wrong one.
+    Summed over the lines, the critic's error would be ten times the answers' loss, and shape the embeddings, which
+    both share. The reward of an eviction is what the next line brings: 1 for a right answer to it, -1 for a wrong one.
     """
 
     def one(params: Params, example: Example) -> dict[str, Array]:
@@ -50,9 +53,10 @@ def retention_objective(reader: StreamReader, lines: Array, how: ActorCritic) ->
         metrics = answer_metrics(read.logits, jnp.where(asked, label, 0))
         answers = jnp.where(asked, metrics["answer_loss"], 0).sum()
         loss, parts = actor_critic_loss(rollout(read, line, asked, metrics["accuracy"]), jnp.zeros(()), how)
-        count = asked.sum()
+        count, lines_read = asked.sum(), (line != 0).sum()
         right = jnp.where(asked, metrics["accuracy"], 0).sum()
-        return {"loss": answers + loss, "answer_loss": answers / count, "accuracy": right / count, **parts}
+        means = {name: part / lines_read for name, part in parts.items()}
+        return {"loss": answers + loss / lines_read, "answer_loss": answers / count, "accuracy": right / count, **means}
 
     def loss(params: Params, frozen: Params, batch: Example) -> tuple[Array, dict[str, Array]]:
         del frozen
@@ -98,6 +102,38 @@ def _begin(own: Params, learned: Params | None) -> Params:
     return own if learned is None else {"params": {**own["params"], **learned["params"]}}
 
 
-def _facts(task: Episodic, params: Params, metrics: dict[str, Any]) -> dict[str, Any]:
-    del params, metrics
-    return {"classes": task.shape.answers, "chance": 1 / task.shape.answers}
+def _facts(reader: StreamReader, task: Episodic, params: Params, metrics: dict[str, Any]) -> dict[str, Any]:
+    del metrics
+    watched = watch(reader, task, params, task.examples("test", np.zeros(1, int)))
+    return {"classes": task.shape.answers, "chance": 1 / task.shape.answers, "buffer": watched}
+
+
+def watch(reader: StreamReader, task: Episodic, params: Params, batch: Batch) -> dict[str, Any]:
+    """What the buffer held, step by step, in the first episode of a batch; the likeliest entry goes.
+
+    lines: their texts. held, eviction: for each step the steps at which its entries came, before its own line was
+    written, and how likely each of them was to go. questions: the steps that ask, with what is right, what was answered
+    and the lines that it follows from.
+    """
+    line, label, support = (np.asarray(batch[name][0]) for name in ("line", "label", "support"))
+    example = {"line": jnp.asarray(line), "label": jnp.asarray(label)}
+    read = jax.tree.map(np.asarray, jax.jit(partial(_read, reader))(jnp.asarray(task.lines), params, example))
+    steps = range(int((line != 0).sum()))
+    held = [[int(came) for came in read.entries[t] if came >= 0] for t in steps]
+    names = [*task.answers, "(no answer of train)"]
+    questions = [
+        {
+            "step": t,
+            "answer": names[label[t]],
+            "given": task.answers[int(read.logits[t].argmax())],
+            "support": [int(fact) for fact in support[t] if fact >= 0],
+        }
+        for t in steps
+        if label[t] >= 0
+    ]
+    return {
+        "lines": [" ".join(task.vocabulary[word] for word in task.lines[line[t]] if word) for t in steps],
+        "held": held,
+        "eviction": [[round(float(x), 4) for x in read.eviction[t][: len(held[t])]] for t in steps],
+        "questions": questions,
+    }

@@ -108,9 +108,9 @@ def test_the_loss_is_the_answers_and_the_actor_critics():
         discounts = np.append(np.full(len(label) - 1, 0.99), 0)
         advantages = retention.generalized_advantages(reward, value, discounts, 0.0, 1.0)
         policy = -(np.asarray(read.log_prob) * advantages)[acted].sum()
-        total += (
-            answers[-1].sum() + policy + 0.25 * (advantages**2).sum() - 0.01 * np.asarray(read.entropy)[acted].sum()
-        )
+        entropy = np.asarray(read.entropy)[acted].sum()
+        lines = (np.asarray(line) != 0).sum()
+        total += answers[-1].sum() + (policy + 0.25 * (advantages**2).sum() - 0.01 * entropy) / lines
     np.testing.assert_allclose(loss, total / 2, rtol=1e-4)
     np.testing.assert_allclose(metrics["answer_loss"], np.mean(answers), rtol=1e-4)
     np.testing.assert_allclose(metrics["accuracy"], np.mean(right), rtol=1e-5)

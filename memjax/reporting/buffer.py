@@ -1,0 +1,81 @@
+"""What a buffer of few entries held of a stream, as a picture: one episode, line by line (LEMN, Fig. 5 and 6)."""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from memjax.reporting.runs import Run, pick
+from memjax.reporting.style import INK, PALETTE, new_figure, shown_names, styled
+
+RING: dict[str, Any] = {
+    "marker": "o",
+    "markersize": 7,
+    "markerfacecolor": "none",
+    "markeredgecolor": PALETTE[1],
+    "markeredgewidth": 1.8,
+}
+DOTTED: dict[str, Any] = {"color": PALETTE[1], "linewidth": 1, "linestyle": ":"}
+
+
+@styled
+def buffer(runs: Sequence[Run]) -> Figure | None:
+    """The first test episode of the first run that has one: which line was held when. None if no run has one."""
+    for run, name in zip(runs, shown_names(runs)):
+        watched = pick(run.evaluation, "buffer")
+        if isinstance(watched, dict):
+            return draw_buffer(watched, name)
+    return None
+
+
+def draw_buffer(watched: Mapping[str, Any], title: str = "") -> Figure:
+    """A row for each line of the stream, a column for each step; what was held, and how likely it was to be kept.
+
+    watched: as `memjax.training.retention.watch` gives it. The lines that a question follows from have a ring at its
+    step; the question's own row says what was answered.
+    """
+    lines, held, eviction, questions = (watched[key] for key in ("lines", "held", "eviction", "questions"))
+    handles = [
+        Line2D(
+            [], [], marker="o", linestyle="", markerfacecolor="none", markeredgecolor="#D55E00", markeredgewidth=1.8
+        ),
+        Line2D([], [], color="#D55E00", linewidth=1, linestyle=":"),
+    ]
+    names = "held or missing: a line that the question follows from", "a question"
+    for handle, name in zip(handles, names, strict=True):
+        handle.set_label(name)
+    figure = new_figure(1.4 + 0.21 * len(lines), handles)
+    ax = figure.subplots()
+    steps = range(len(lines))
+    image = [[float("nan")] * len(lines) for _ in lines]
+    for t in steps:
+        for came, goes in zip(held[t], eviction[t], strict=True):
+            image[came][t] = 1 - goes
+    drawn = ax.imshow(image, cmap="viridis", norm=Normalize(0, 1), aspect="auto", interpolation="nearest")
+    by_step = {question["step"]: question for question in questions}
+    for t, question in by_step.items():
+        ax.axvline(t, **DOTTED)
+        for fact in question["support"]:
+            ax.plot(t, fact, **RING)
+    labels = []
+    for t, line in enumerate(lines):
+        question, text = by_step.get(t), textwrap.shorten(line, 44)
+        labels.append(text if question is None else f"{text}? {_said(question)}")
+    ax.set_yticks(steps, labels, fontsize=8)
+    for t, label in zip(steps, ax.get_yticklabels(), strict=True):
+        label.set_color(PALETTE[1] if t in by_step else INK)
+    ax.grid(visible=False)
+    ax.set(xlabel="step of the stream")
+    ax.set_title(title)
+    bar = figure.colorbar(drawn, ax=ax, fraction=0.03, pad=0.02)
+    bar.set_label("probability of being kept")
+    bar.outline.set_visible(False)
+    return figure
+
+
+def _said(question: Mapping[str, Any]) -> str:
+    right, given = question["answer"], question["given"]
+    return f"{given} (right)" if given == right else f"{given}, not {right}"
