@@ -66,3 +66,11 @@ def test_a_memory_of_ones_own_keeps_to_the_contract_and_learns():
     assert "in two calls as in one: True - padding wrote: 0.0" in text
     found = {name: float(accuracy) for name, accuracy in re.findall(r"(\w+) +(\d\.\d+) on new streams", text)}
     assert found["averages"] > 0.5 and found["rehearsal"] > 0.9 and found["dnc"] > 0.9
+
+
+@pytest.mark.slow
+def test_the_policy_of_buffer_learns_to_hold_what_is_asked_for():
+    text = printed(COLABS / "buffer.py")
+    for what in ("right answers", "supporting lines held"):
+        fifo, learned = (float(x) for x in re.search(rf"{what}: FIFO (\S+), learned (\S+)", text).groups())
+        assert learned > fifo + 0.05
