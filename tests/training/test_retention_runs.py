@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from oracles import retention
 from oracles.checking import assert_close, assert_same, quick
+from rich.console import Console
 from training.tiny import CONFIGS, config_file, flags
 
 from memjax import cli
@@ -17,7 +18,7 @@ from memjax.errors import MemjaxError
 from memjax.models import build_reader
 from memjax.models.stream_reader import Read
 from memjax.training import experiment
-from memjax.training.retention import rollout
+from memjax.training.retention import rollout, watch
 
 SIZES = {
     "task.train": 16, "task.valid": 8, "task.test": 4, "model.width": 4, "model.hops": 1, "training.base_steps": 2,
@@ -53,7 +54,7 @@ def test_it_is_trained_tested_and_reported_by_one_command(arg, tmp_path, capsys)
     found = json.loads((run / "evaluation.json").read_text())
     assert found["metrics"]["answers"] == 4 * 5 and found["chance"] == 1 / 4
     assert (run / "base").exists() and found["step"] == 2
-    assert (run / "report.html").exists()
+    assert (run / "report.html").exists() and (run / "plots" / "buffer.png").exists()
     assert cli.main(arguments) == 0  # a finished run is evaluated again
     assert json.loads((run / "evaluation.json").read_text())["metrics"] == found["metrics"]
 
@@ -114,6 +115,35 @@ def test_the_loss_is_the_answers_and_the_actor_critics():
     np.testing.assert_allclose(loss, total / 2, rtol=1e-4)
     np.testing.assert_allclose(metrics["answer_loss"], np.mean(answers), rtol=1e-4)
     np.testing.assert_allclose(metrics["accuracy"], np.mean(right), rtol=1e-5)
+
+
+def test_what_is_watched_is_the_episode_and_what_was_held_of_it():
+    trained, _, params, batch = made()
+    task = trained.task
+    one = {name: np.asarray(value[:1]) for name, value in batch.items()}
+    watched = watch(build_reader(trained.config.model, task, "fifo"), task, params, one)
+    label, steps = one["label"][0], len(watched["lines"])
+    assert steps == (one["line"][0] != 0).sum()
+    words = [task.vocabulary[word] for word in task.lines[one["line"][0][4]] if word]
+    assert watched["lines"][4] == " ".join(words)
+    assert watched["held"] == [list(range(max(0, t - 3), t)) for t in range(steps)]  # FIFO, 3 entries
+    assert all(len(held) == len(goes) for held, goes in zip(watched["held"], watched["eviction"], strict=True))
+    assert [question["step"] for question in watched["questions"]] == np.flatnonzero(label >= 0).tolist()
+    for question in watched["questions"]:
+        assert question["answer"] == task.answers[label[question["step"]]]
+        assert question["support"] == one["support"][0, question["step"]].tolist()
+        assert question["given"] in task.answers
+
+
+def test_the_same_seed_gives_the_same_parameters_to_the_bit(tmp_path):
+    def learned(name, seed):
+        trained = prepared("noisy,policy=st,entries=3", training__seed=seed)
+        return experiment.train(trained, tmp_path / name, Console(quiet=True))
+
+    first = learned("first", 0)
+    assert_same(learned("again", 0), first)
+    other = learned("other", 1)
+    assert any((a != b).any() for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(other), strict=True))
 
 
 def test_an_answer_that_train_lacks_counts_as_wrong():
