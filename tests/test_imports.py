@@ -17,6 +17,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "files": ({"errors"}, set()),
     "settings": ({"errors"}, set()),
     "ops": ({"typing"}, {"jax", "numpy"}),
+    "environments": ({"errors", "typing"}, {"jax", "numpy"}),
     "memories": ({"errors", "ops", "typing"}, {"flax", "jax", "numpy"}),
     "functional": ({"memories", "typing"}, {"jax"}),
     "tasks": ({"errors"}, {"numpy"}),

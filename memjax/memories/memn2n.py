@@ -42,10 +42,7 @@ class MemN2NMemory(Memory):
     dtype: Any = jnp.float32
 
     def validate(self) -> None:
-        for name in ("num_slots", "width"):
-            require(
-                getattr(self, name) >= 1, f"{name.removeprefix('num_')} must be at least 1, not {getattr(self, name)}"
-            )
+        check_rows(self.num_slots, self.width)
 
     def setup(self):
         self.validate()
@@ -56,10 +53,7 @@ class MemN2NMemory(Memory):
         return Rows(jnp.zeros((self.num_slots, self.width)), jnp.zeros(self.num_slots))
 
     def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Float[Array, "T N d"]:
-        width = items.shape[-1]
-        require(width == self.width, f"items are {width} wide, this memory {self.width}; project the items first")
-        x = self.project(jnp.where(mask[..., None], items, 0))
-        return x * jax.vmap(ops.position_weights, (0, None))(mask, width).astype(x.dtype)
+        return encode_bags(self.project, items, mask)
 
     def write(
         self, state: Rows, features: Float[Array, "N d"], mask: Bool[Array, "N"], *, key: Key | None = None
@@ -81,3 +75,17 @@ class MemN2NMemory(Memory):
     def slots(self, state: Rows) -> Slots:
         filled = state.filled > 0
         return Slots(jnp.where(filled[:, None], state.values + self.ages[::-1], 0), filled)
+
+
+def check_rows(slots: int, width: int) -> None:
+    """Raises `MemjaxError` for sizes that rows cannot have."""
+    for name, size in (("slots", slots), ("width", width)):
+        require(size >= 1, f"{name} must be at least 1, not {size}")
+
+
+def encode_bags(project: nn.Dense, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Float[Array, "T N d"]:
+    """What the items add to the row of their segment: `l_j * (A x_j)`."""
+    width = items.shape[-1]
+    require(width == project.features, f"items are {width} wide, this memory {project.features}; project them first")
+    x = project(jnp.where(mask[..., None], items, 0))
+    return x * jax.vmap(ops.position_weights, (0, None))(mask, width).astype(x.dtype)

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import unknown
-from memjax.memories.contract import Slots
-from memjax.memories.memn2n import MemN2NMemory
+from memjax.memories.contract import Memory, Slots
+from memjax.memories.memn2n import check_rows, encode_bags
 from memjax.memories.policies import Candidates, masked_log_probs, policies
-from memjax.typing import Array, Bool, Float, Key
+from memjax.typing import Any, Array, Bool, Float, Key
 
 
 class Retained(NamedTuple):
@@ -28,7 +28,7 @@ class Retained(NamedTuple):
     step: Float[Array, ""]
 
 
-class RetentionMemory(MemN2NMemory):
+class RetentionMemory(Memory):
     """The rows of `MemN2NMemory`, but a policy says which one goes when the K + 1st comes; it may be that one itself.
 
     policy: "fifo" (then it is `MemN2NMemory`), "lifo", "lru", "uniform", "im", "s" or "st". Slots: `row + T(age)`, the
@@ -50,10 +50,12 @@ class RetentionMemory(MemN2NMemory):
     [True, True]
     """
 
+    width: int
     policy: str = "st"
+    dtype: Any = jnp.float32
 
     def validate(self) -> None:
-        super().validate()
+        check_rows(self.num_slots, self.width)
         if self.policy not in policies:
             raise unknown("policy", self.policy, policies)
 
@@ -73,6 +75,9 @@ class RetentionMemory(MemN2NMemory):
         rows = jnp.zeros((size, self.width)), jnp.zeros((size, len(kept))), jnp.zeros(size)
         return Retained(*rows, kept, jnp.zeros(()), jnp.zeros(()))
 
+    def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Float[Array, "T N d"]:
+        return encode_bags(self.project, items, mask)
+
     def write(
         self, state: Retained, features: Float[Array, "N d"], mask: Bool[Array, "N"], *, key: Key | None = None
     ) -> tuple[Retained, Float[Array, ""]]:
@@ -83,20 +88,16 @@ class RetentionMemory(MemN2NMemory):
         last = state.nothing if policy.own_cell else policy.kept()
         scores, kept = policy(candidates, _behind(state.kept, last))
         log_probs = masked_log_probs(scores, candidates.mask)
-        draws = key is not None and policy.sampled
-        index = jax.random.categorical(key, log_probs) if draws else log_probs.argmax()
+        index = log_probs.argmax()
+        if key is not None and policy.sampled:
+            index = jax.random.categorical(key, log_probs)
 
         new = row, policy.kept() if policy.own_cell else kept[size], state.step
         before = ops.Buffer((state.values, kept[:size], candidates.used[:size]), state.filled.astype(jnp.int32))
-        entries, count = ops.straight_through_evict(before, index, new, jnp.exp(log_probs))
+        (values, kept_after, used), count = ops.straight_through_evict(before, index, new, jnp.exp(log_probs))
         nothing = kept[size] if policy.own_cell else state.nothing
-        written = Retained(*entries, nothing, count.astype(state.filled.dtype), state.step + 1)
+        written = Retained(values, kept_after, used, nothing, count.astype(state.filled.dtype), state.step + 1)
         return jax.tree.map(lambda new, old: jnp.where(mask.any(), new, old), written, state), jnp.zeros(())
-
-    def write_stream(
-        self, state: Retained, features: Float[Array, "T N d"], mask: Bool[Array, "T N"], *, key: Key | None = None
-    ) -> tuple[Retained, Float[Array, ""]]:
-        return super(MemN2NMemory, self).write_stream(state, features, mask, key=key)  # a scan: no closed form
 
     def slots(self, state: Retained) -> Slots:
         filled = jnp.arange(self.num_slots) < state.filled

@@ -1,0 +1,23 @@
+"""Worlds that an agent sees in part: pure functions `reset(key, params)` and `step(key, state, action, params)`.
+
+One episode at a time; `jax.vmap` runs thousands side by side.
+"""
+
+from memjax.environments.imaze import imazes
+from memjax.environments.maps import read_mazes
+from memjax.environments.maze import ACTIONS, DEPTH, SIDE, Mazes, MazeState, codes, reset, stack, step, view
+
+__all__ = [
+    "ACTIONS",
+    "DEPTH",
+    "SIDE",
+    "MazeState",
+    "Mazes",
+    "codes",
+    "imazes",
+    "read_mazes",
+    "reset",
+    "stack",
+    "step",
+    "view",
+]

@@ -1,0 +1,45 @@
+"""The I-maze (Oh et al. 2016): a corridor, a colour at its beginning that says which exit at its end is right."""
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+
+from memjax.environments.maze import Mazes, stack
+from memjax.errors import require
+
+STEP = -0.04
+# Kinds: 1 and 4 are red, 2 and 5 cyan; 3 is yellow and says that red is right, 6 is lime and says that cyan is.
+COLOURS = (0, 1, 2, 3, 1, 2, 4)
+REWARDS = (STEP, 1.0, -1.0, STEP, -1.0, 1.0, STEP)
+ENDS = (False, True, True, False, True, True, False)
+
+
+def imazes(lengths: Sequence[int], *, limit: int | None = None) -> Mazes:
+    """Two I-mazes for each length, one for each indicator; `length` counts the cells from the first room to the exits.
+
+    limit: of the steps, 50 or what the longest one needs at least if that is more (length + 10).
+
+    >>> imazes([5, 7, 9]).walls.shape
+    (6, 11, 7)
+    """
+    require(len(lengths) > 0, "imazes needs at least one length")
+    require(min(lengths) >= 3, f"an I-maze has a length of at least 3, not {min(lengths)}")
+    most = max(50, max(lengths) + 10) if limit is None else limit
+    require(most >= 1, f"limit must be at least 1, not {most}")
+    return stack(*(_imaze(length, most) for length in lengths))
+
+
+def _imaze(length: int, limit: int) -> Mazes:
+    walls = np.ones((length + 2, 7), bool)
+    walls[[1, length], 1:6] = False
+    walls[1 : length + 1, 3] = False
+    objects = np.zeros((2, length + 2, 7), np.int32)
+    objects[:, 1, 1] = 3, 6
+    objects[:, length, 1] = 1, 4
+    objects[:, length, 5] = 2, 5
+    starts = np.zeros((2, length + 2, 7), bool)
+    starts[:, 1, 3] = True
+    grids = np.stack([walls, walls]), objects, starts
+    kinds = np.array(COLOURS, np.int32), np.array(REWARDS, np.float32), np.array(ENDS)
+    return Mazes(*map(jnp.asarray, (*grids, *kinds, np.int32(limit))))
