@@ -142,6 +142,15 @@ def test_bench_memories_runs_and_writes_what_it_found(tmp_path):
     assert (race["ratio"] is not None) == bool(found["differences"]) == theirs
 
 
+@pytest.mark.slow
+def test_bench_retention_runs_and_writes_what_it_found(tmp_path):
+    found = quick_run("bench_retention", tmp_path)
+    assert [row["contender"] for row in found["learning"]["rows"]] == ["memjax", "Python loop"]
+    for row in (*found["learning"]["rows"], found["mazes"]):
+        assert row.keys() >= SPREAD and row["steps_per_second"] > 0
+    assert found["learning"]["ratio"].keys() == SPREAD and found["learning"]["difference"] < 1e-4
+
+
 @pytest.fixture(scope="module")
 def memory_networks():
     spec = importlib.util.spec_from_file_location("memory_networks", ROOT / "benchmarks" / "memory_networks.py")
