@@ -36,6 +36,7 @@ def memory_sizes(name: str, joint: bool) -> dict:
         "ntm": {**controlled, "read_first": False},
         "nutm": {**controlled, "programs": 4, "program_width": 16, "key_penalty": 0.1},
         "rehearsal": rehearsal,
+        "retention": {"policy": "st"},
         "stm": {"memory_width": 32 if joint else 16, "retention": 1000.0},
         "surprise": {**encoder, "memory_heads": 1, "momentum": True, "forgetting": True, "retention": 1000.0},
     }

@@ -51,7 +51,7 @@ class RetentionMemory(Memory):
     """
 
     width: int
-    policy: str = "st"
+    policy: str
     dtype: Any = jnp.float32
 
     def validate(self) -> None:
