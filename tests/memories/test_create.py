@@ -132,7 +132,7 @@ def test_segments_shorter_than_the_encoder_was_made_for_are_welcome():
 
 @pytest.mark.parametrize("name", memories.registry)
 def test_every_memory_refuses_to_have_no_slots(name):
-    own = {"stm": {"memory_width": 4}}.get(name, {})
+    own = {"retention": {"policy": "st"}, "stm": {"memory_width": 4}}.get(name, {})
     memories.create(name, **sizes_of(name), **own)
     with raises("slots must be at least 1, not 0"):
         memories.create(name, **{**sizes_of(name), **own, "slots": 0})
