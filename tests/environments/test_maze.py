@@ -1,7 +1,7 @@
 """Mazes against a loop in plain Python, and against the original maps.
 
 Slips that were tried: left and right exchanged; the corner of a wall seen through; a wall entered; the indicator's
-colours exchanged (the original maps); the limit one step late.
+colours exchanged; the limit one step late.
 """
 
 import functools
