@@ -5,6 +5,7 @@
     python benchmarks/reproduce.py evidence_memories [--only=dnc,"dnc no rehearsal"]
     python benchmarks/reproduce.py algorithmic
     python benchmarks/reproduce.py retention --data_dir=data [--only="noisy 5 st"]
+    python benchmarks/reproduce.py mazes --data_dir=FOLDER_OF_tasks.tar.gz [--only="imaze mqn 4 st"]
     python benchmarks/reproduce.py babi_single --data_dir=data [--only=1,6]
     python benchmarks/reproduce.py babi_memories --data_dir=data [--only="6 dnc"]    every memory at one budget
     python benchmarks/reproduce.py recall
@@ -86,6 +87,13 @@ RETENTION = [
     for kind, entries in (("noisy", 5), ("noisy", 10), ("original", 5), ("original", 10), ("large", 10))
     for policy in ("fifo", "im", "s", "st")
 ]
+# LEMN, Fig. 2c and Table 1.
+MAZES = [
+    f"{kind} {base} {entries} {policy}"
+    for kind, entries in (("imaze", 4), ("single_indicator", 5))
+    for base in ("mqn", "frmqn")
+    for policy in ("fifo", "st")
+]
 SEEDS = {"evidence_small": 3, "retention": 3}
 TABLES = (
     "algorithmic",
@@ -95,6 +103,7 @@ TABLES = (
     "evidence_memories",
     "evidence_small",
     "language",
+    "mazes",
     "needle",
     "recall",
     "retention",
@@ -130,6 +139,8 @@ def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str
         }
     if table == "retention":
         return {(row, seed): _retention(*row.split(), seed, data_dir) for seed in range(seeds) for row in RETENTION}
+    if table == "mazes":
+        return {(row, seed): _maze(*row.split(), seed, data_dir) for seed in range(seeds) for row in MAZES}
     if table == "algorithmic":
         return {
             (row, seed): f"--config=configs/algorithmic.py:{variant},seed={seed}"
@@ -159,6 +170,11 @@ def _retention(kind: str, entries: str, policy: str, seed: int, data_dir: str) -
     file = "" if kind == "original" else ",file=emr_noisy_task22"
     variant = f"{kind},policy={policy},entries={entries},seed={seed}{file}"
     return f"--config=configs/retention.py:{variant} --data_dir={data_dir}"
+
+
+def _maze(kind: str, base: str, entries: str, policy: str, seed: int, data_dir: str) -> str:
+    place = f" --data_dir={data_dir}" if kind == "single_indicator" else ""
+    return f"--config=configs/maze.py:{kind},base={base},policy={policy},entries={entries},seed={seed}{place}"
 
 
 def _without(row: str) -> str:

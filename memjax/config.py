@@ -9,6 +9,7 @@ from memjax.errors import MemjaxError, require, unknown
 from memjax.limits import check
 from memjax.schema import (
     ActorCriticConfig,
+    AgentConfig,
     AnyConfig,
     AskedTrainingConfig,
     BitsConfig,
@@ -16,6 +17,7 @@ from memjax.schema import (
     Config,
     MemoryConfig,
     ModelConfig,
+    NavigatorConfig,
     OptimizerConfig,
     ReaderConfig,
     RehearsalConfig,
@@ -29,6 +31,7 @@ from memjax.settings import check_range, typed
 
 __all__ = [
     "ActorCriticConfig",
+    "AgentConfig",
     "AnyConfig",
     "AskedTrainingConfig",
     "BitsConfig",
@@ -36,6 +39,7 @@ __all__ = [
     "Config",
     "MemoryConfig",
     "ModelConfig",
+    "NavigatorConfig",
     "OptimizerConfig",
     "ReaderConfig",
     "RehearsalConfig",
@@ -55,6 +59,7 @@ _KINDS = (
     (tasks.SequenceSpec, SequenceConfig, ("sequence",)),
     (tasks.AlgorithmicSpec, BitsConfig, ("cell",)),
     (tasks.EpisodicSpec, RetentionConfig, ("retention",)),
+    (tasks.MazeSpec, AgentConfig, ("agent",)),
 )
 
 

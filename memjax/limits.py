@@ -3,7 +3,7 @@
 from functools import singledispatch
 
 from memjax.errors import require
-from memjax.schema import AnyConfig, BitsConfig, Config, RetentionConfig, SequenceConfig
+from memjax.schema import AgentConfig, AnyConfig, BitsConfig, Config, RetentionConfig, SequenceConfig
 
 LARGEST_WIDTH = 2**20  # far more than fits; the square of a larger one ends the process in XLA
 
@@ -58,6 +58,17 @@ def _check_retention(config: RetentionConfig) -> None:
     _check_training(config)
     _widths(config, "width", "hops", "entries")
     _at_least(config, "training", 0, "base_steps")
+    _check_actor_critic(config)
+
+
+@check.register
+def _check_agent(config: AgentConfig) -> None:
+    _check_training(config)
+    _widths(config, "width", "entries")
+    _check_actor_critic(config)
+
+
+def _check_actor_critic(config: RetentionConfig | AgentConfig) -> None:
     for name in ("discount", "trace"):
         value = getattr(config.actor_critic, name)
         require(0 <= value <= 1, f"config.actor_critic.{name} must be in [0, 1], not {value}")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from memjax.tasks import AlgorithmicSpec, AskedSpec, EpisodicSpec, SequenceSpec
+from memjax.tasks import AlgorithmicSpec, AskedSpec, EpisodicSpec, MazeSpec, SequenceSpec
 
 
 @dataclass(frozen=True)
@@ -175,6 +175,17 @@ class ReaderConfig:
 
 
 @dataclass(frozen=True)
+class NavigatorConfig:
+    """An agent that acts on what it sees and on `entries` of its views (`memjax.models.Navigator`)."""
+
+    base: Literal["frmqn", "mqn"]
+    width: int
+    entries: int
+    policy: Literal["fifo", "im", "lifo", "lru", "s", "st", "uniform"]
+    nop: bool
+
+
+@dataclass(frozen=True)
 class ActorCriticConfig:
     """gamma, lambda, and the weights of entropy and of the value's error (`memjax.training.actor_critic`)."""
 
@@ -203,4 +214,16 @@ class RetentionConfig:
     training: RetentionTrainingConfig
 
 
-AnyConfig = Config | SequenceConfig | BitsConfig | RetentionConfig
+@dataclass(frozen=True)
+class AgentConfig:
+    """A whole experiment with an agent in mazes."""
+
+    system: Literal["agent"]
+    task: MazeSpec
+    model: NavigatorConfig
+    actor_critic: ActorCriticConfig
+    optimizer: OptimizerConfig
+    training: TrainingConfig
+
+
+AnyConfig = Config | SequenceConfig | BitsConfig | RetentionConfig | AgentConfig

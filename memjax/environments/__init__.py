@@ -5,7 +5,20 @@ One episode at a time; `jax.vmap` runs thousands side by side.
 
 from memjax.environments.imaze import imazes
 from memjax.environments.maps import read_mazes
-from memjax.environments.maze import ACTIONS, DEPTH, SIDE, Mazes, MazeState, codes, reset, stack, step, view
+from memjax.environments.maze import (
+    ACTIONS,
+    DEPTH,
+    SIDE,
+    Mazes,
+    MazeState,
+    cells,
+    codes,
+    enter,
+    reset,
+    stack,
+    step,
+    view,
+)
 
 __all__ = [
     "ACTIONS",
@@ -13,7 +26,9 @@ __all__ = [
     "SIDE",
     "MazeState",
     "Mazes",
+    "cells",
     "codes",
+    "enter",
     "imazes",
     "read_mazes",
     "reset",

@@ -18,16 +18,15 @@ ENDS = (False, True, True, False, True, True, False)
 def imazes(lengths: Sequence[int], *, limit: int | None = None) -> Mazes:
     """Two I-mazes for each length, one for each indicator; `length` counts the cells from the first room to the exits.
 
-    limit: of the steps, 50 or what the longest one needs at least if that is more (length + 10).
+    limit: of the steps, 50 or what that length needs at least if that is more (length + 10).
 
     >>> imazes([5, 7, 9]).walls.shape
     (6, 11, 7)
     """
     require(len(lengths) > 0, "imazes needs at least one length")
     require(min(lengths) >= 3, f"an I-maze has a length of at least 3, not {min(lengths)}")
-    most = max(50, max(lengths) + 10) if limit is None else limit
-    require(most >= 1, f"limit must be at least 1, not {most}")
-    return stack(*(_imaze(length, most) for length in lengths))
+    require(limit is None or limit >= 1, f"limit must be at least 1, not {limit}")
+    return stack(*(_imaze(length, limit or max(50, length + 10)) for length in lengths))
 
 
 def _imaze(length: int, limit: int) -> Mazes:
@@ -40,6 +39,6 @@ def _imaze(length: int, limit: int) -> Mazes:
     objects[:, length, 5] = 2, 5
     starts = np.zeros((2, length + 2, 7), bool)
     starts[:, 1, 3] = True
-    grids = np.stack([walls, walls]), objects, starts
+    grids = np.stack([walls, walls]), objects, starts, np.full(2, limit, np.int32)
     kinds = np.array(COLOURS, np.int32), np.array(REWARDS, np.float32), np.array(ENDS)
-    return Mazes(*map(jnp.asarray, (*grids, *kinds, np.int32(limit))))
+    return Mazes(*map(jnp.asarray, (*grids, *kinds)))

@@ -43,7 +43,8 @@ def _read(tar: tarfile.TarFile, task: str) -> Mazes:
     rewards, ends = _goals(text(f"{root}/goalInfo.xml"), task)
     colours = _colours(text(f"{root}/blockTypeInfo.xml"), len(rewards))
     (limit,) = re.findall(r'after="(\d+)"', text(f"{root}/task.xml"))
-    kinds = jnp.asarray(colours), jnp.asarray(rewards), jnp.asarray(ends), jnp.array(int(limit), jnp.int32)
+    limits = jnp.full(1, int(limit), jnp.int32)
+    kinds = jnp.asarray(colours), jnp.asarray(rewards), jnp.asarray(ends)
     folders = {name.rsplit("/", 1)[0] for name in texts if name.startswith(f"{root}/maps/")}
     folders |= {name for name in links if posixpath.dirname(name) == f"{root}/maps"}
     inside: dict[str, list[str]] = {}
@@ -56,7 +57,7 @@ def _read(tar: tarfile.TarFile, task: str) -> Mazes:
             grids = [_grid(text(f"{place}/{name}")) for name in ("topology.csv", goal, goal.replace("goal_", "spawn_"))]
             grids = [grids[0] != FLOOR, grids[1], grids[2] == 1]
             walls, objects, starts = (cast(Array, grid[None]) for grid in grids)
-            parts.append(Mazes(walls, objects, starts, *kinds))
+            parts.append(Mazes(walls, objects, starts, limits, *kinds))
     require(parts, f"task {task!r} of the archive has no maps")
     return stack(*parts)
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from memjax.typing import Array, Bool, Float, Int, Key
+from memjax.typing import Any, Array, Bool, Float, Int, Key
 
 ACTIONS = ("forward", "look left", "look right")
 DEPTH, SIDE = 6, 2  # how many cells ahead, its own among them, and how many to each side an agent sees
@@ -21,17 +21,17 @@ _AHEAD = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # north, east, south, wes
 class Mazes(NamedTuple):
     """M mazes of one size, and what their objects are: the params of `reset` and `step`.
 
-    starts: where an episode may begin. objects: their kinds, 0 for none. For each kind: colours, from 1 (0 for none),
-    reward for stepping on it, ends: whether that is the end. limit: of the steps of an episode.
+    starts: where an episode may begin. objects: their kinds, 0 for none. limit: of the steps of an episode. For each
+    kind: colours, from 1 (0 for none), reward for stepping on it, ends: whether that is the end.
     """
 
     walls: Bool[Array, "M H W"]
     objects: Int[Array, "M H W"]
     starts: Bool[Array, "M H W"]
+    limit: Int[Array, "M"]
     colours: Int[Array, "O"]
     reward: Float[Array, "O"]
     ends: Bool[Array, "O"]
-    limit: Int[Array, ""]
 
 
 class MazeState(NamedTuple):
@@ -51,7 +51,7 @@ def codes(params: Mazes) -> int:
 
 
 def stack(*parts: Mazes) -> Mazes:
-    """Mazes of several sizes as one set; what is too small gets walls. Kinds of objects and limit: of the first one."""
+    """Mazes of several sizes as one set; what is too small gets walls. Kinds of objects: of the first one."""
     height, width = (max(part.walls.shape[axis] for part in parts) for axis in (1, 2))
 
     def joined(grids: list, value: int) -> Array:
@@ -67,6 +67,7 @@ def stack(*parts: Mazes) -> Mazes:
         walls=joined([part.walls for part in parts], True),
         objects=joined([part.objects for part in parts], 0),
         starts=joined([part.starts for part in parts], False),
+        limit=jnp.asarray(np.concatenate([part.limit for part in parts])),
     )
 
 
@@ -80,8 +81,13 @@ def reset(key: Key, params: Mazes) -> tuple[Int[Array, "D S"], MazeState]:
     >>> seen.shape, int(state.row), int(state.column)
     ((6, 5), 1, 3)
     """
-    which, where, how = jax.random.split(key, 3)
-    maze = jax.random.randint(which, (), 0, params.walls.shape[0])
+    which, rest = jax.random.split(key)
+    return enter(rest, jax.random.randint(which, (), 0, params.walls.shape[0]), params)
+
+
+def enter(key: Key, maze: Int[Array, ""], params: Mazes) -> tuple[Int[Array, "D S"], MazeState]:
+    """`reset` in this maze of them: any of its starts, any direction."""
+    where, how = jax.random.split(key)
     starts = params.starts[maze]
     cell = jax.random.categorical(where, jnp.where(starts.ravel(), 0.0, -jnp.inf))
     row, column = jnp.divmod(cell, starts.shape[1])
@@ -105,7 +111,7 @@ def step(
     turn = jnp.where(state.ended, 0, jnp.where(action == 1, -1, jnp.where(action == 2, 1, 0)))
     kind = params.objects[state.maze, row, column]
     steps = state.step + ~state.ended
-    ended = state.ended | params.ends[kind] | (steps >= params.limit)
+    ended = state.ended | params.ends[kind] | (steps >= params.limit[state.maze])
     reward = jnp.where(state.ended, 0.0, params.reward[kind])
     after = MazeState(state.maze, row, column, (state.facing + turn) % 4, steps, ended)
     return view(after, params), after, reward, ended
@@ -124,10 +130,19 @@ def view(state: MazeState, params: Mazes) -> Int[Array, "D S"]:
     inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
     place = state.maze, jnp.clip(rows, 0, height - 1), jnp.clip(columns, 0, width - 1)
     walls = params.walls[place] | ~inside
-    colour = params.colours[params.objects[place]]
-    found = jnp.where(walls, WALL, jnp.where(colour > 0, WALL + colour, FLOOR))
+    found = jnp.where(walls, WALL, _codes(params, place))
     hidden = (jnp.asarray(_BETWEEN) & walls).any(1) | jnp.asarray(_ASIDE)
     return jnp.where(hidden, UNSEEN, found).reshape(DEPTH, 2 * SIDE + 1)
+
+
+def cells(params: Mazes, maze: Int[Array, ""] | int) -> Int[Array, "H W"]:
+    """A whole maze in the codes of a view."""
+    return jnp.where(params.walls[maze], WALL, _codes(params, maze))
+
+
+def _codes(params: Mazes, place: Any) -> Int[Array, "*n"]:
+    colour = params.colours[params.objects[place]]
+    return jnp.where(colour > 0, WALL + colour, FLOOR)
 
 
 _CELLS = np.array([(depth, side) for depth in range(DEPTH) for side in range(-SIDE, SIDE + 1)])

@@ -1,6 +1,6 @@
 """Which entry of a full buffer goes: one interface for rules and for what is learned (LEMN, 3.1)."""
 
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, cast
 
 import flax.linen as nn
 import jax
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.ops.retention import LinearParams
-from memjax.typing import Any, Array, Bool, Float, Int
+from memjax.typing import Any, Array, Bool, Float, Int, Key
 
 
 class Candidates(NamedTuple):
@@ -26,6 +26,15 @@ class Candidates(NamedTuple):
     logits: Float[Array, "M"]
 
 
+class Choice(NamedTuple):
+    """Which candidate goes. log_prob: of it; entropy: of the choice; probabilities: of each to go."""
+
+    goes: Int[Array, ""]
+    log_prob: Float[Array, ""]
+    entropy: Float[Array, ""]
+    probabilities: Float[Array, "M"]
+
+
 class Policy(nn.Module):
     """Scores of the candidates, the highest most likely to go; and what is kept with each of them, moving with it."""
 
@@ -41,6 +50,19 @@ class Policy(nn.Module):
 
     def __call__(self, candidates: Candidates, kept: Float[Array, "M k"]) -> tuple[Float[Array, "M"], Any]:
         raise NotImplementedError(f"{type(self).__name__} has no __call__")
+
+    def choose(
+        self, candidates: Candidates, kept: Float[Array, "M k"], key: Key | None
+    ) -> tuple[Choice, Float[Array, "M k"]]:
+        """Which candidate goes: drawn with a key, if the policy draws; without one, the likeliest."""
+        scores, kept = self(candidates, kept)
+        log_probs = jax.nn.log_softmax(jnp.where(candidates.mask, scores, -1e30))
+        draws = key is not None and self.sampled
+        goes = jax.random.categorical(cast(Key, key), log_probs) if draws else log_probs.argmax()
+        chosen = jnp.arange(log_probs.shape[0]) == goes  # no gather: on an Explicit mesh it has no gradient
+        probs = jnp.exp(log_probs)
+        entropy = -(probs * jnp.where(candidates.mask, log_probs, 0)).sum()
+        return Choice(goes, jnp.where(chosen, log_probs, 0).sum(), entropy, probs), kept
 
 
 class FIFO(Policy):
@@ -156,8 +178,3 @@ def _spatial(module: Policy) -> ops.SpatialParams:
     width = module.width
     forward, backward = (gru_params(module, name, width, width) for name in ("forward", "backward"))
     return ops.SpatialParams(forward, backward, *_dense(module, "among", 2 * width, width))
-
-
-def masked_log_probs(scores: Float[Array, "M"], mask: Bool[Array, "M"]) -> Float[Array, "M"]:
-    """Log of the eviction probabilities; what the mask leaves out is never evicted."""
-    return jax.nn.log_softmax(jnp.where(mask, scores, -1e30))

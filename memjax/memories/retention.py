@@ -10,7 +10,7 @@ from memjax import ops
 from memjax.errors import unknown
 from memjax.memories.contract import Memory, Slots
 from memjax.memories.memn2n import check_rows, encode_bags
-from memjax.memories.policies import Candidates, masked_log_probs, policies
+from memjax.memories.policies import Candidates, policies
 from memjax.typing import Any, Array, Bool, Float, Key
 
 
@@ -86,15 +86,11 @@ class RetentionMemory(Memory):
         filled = jnp.arange(size) < state.filled
         candidates = self._candidates(state, filled, row)
         last = state.nothing if policy.own_cell else policy.kept()
-        scores, kept = policy(candidates, _behind(state.kept, last))
-        log_probs = masked_log_probs(scores, candidates.mask)
-        index = log_probs.argmax()
-        if key is not None and policy.sampled:
-            index = jax.random.categorical(key, log_probs)
+        choice, kept = policy.choose(candidates, _behind(state.kept, last), key)
 
         new = row, policy.kept() if policy.own_cell else kept[size], state.step
         before = ops.Buffer((state.values, kept[:size], candidates.used[:size]), state.filled.astype(jnp.int32))
-        (values, kept_after, used), count = ops.straight_through_evict(before, index, new, jnp.exp(log_probs))
+        (values, kept_after, used), count = ops.straight_through_evict(before, choice.goes, new, choice.probabilities)
         nothing = kept[size] if policy.own_cell else state.nothing
         written = Retained(values, kept_after, used, nothing, count.astype(state.filled.dtype), state.step + 1)
         return jax.tree.map(lambda new, old: jnp.where(mask.any(), new, old), written, state), jnp.zeros(())

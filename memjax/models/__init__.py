@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from memjax import memories
-from memjax.config import CellConfig, Config, ReaderConfig, SequenceModelConfig
+from memjax.config import CellConfig, Config, NavigatorConfig, ReaderConfig, SequenceModelConfig
 from memjax.errors import MemjaxError, require
 from memjax.models.asked import AskedMemory
 from memjax.models.cells import DNCCell, ExternalCell, NTMCell, NUTMCell
@@ -15,6 +15,7 @@ from memjax.models.direct import DirectlyReason, HistorySampler, MultiHopReason
 from memjax.models.language import LanguageModel, SequenceModel, generate
 from memjax.models.memory_network import MemN2N, answer_rows
 from memjax.models.memory_network_language import MemN2NLanguage
+from memjax.models.navigator import Navigator
 from memjax.models.stream_reader import StreamReader
 from memjax.models.surprise_layer import LMM
 from memjax.models.titans import MAC, MAG, MAL
@@ -41,12 +42,14 @@ __all__ = [
     "MultiHopReason",
     "NTMCell",
     "NUTMCell",
+    "Navigator",
     "StreamReader",
     "System",
     "WindowAttention",
     "answer_rows",
     "build",
     "build_cell",
+    "build_navigator",
     "build_reader",
     "build_sampler",
     "build_sequence",
@@ -107,3 +110,8 @@ def build_reader(model: ReaderConfig, task: Episodic, policy: str) -> StreamRead
     rows, shape = answer_rows(task.vocabulary, task.answers), task.shape
     sizes = model.width, model.hops, model.entries, policy, model.nop
     return StreamReader(shape.words, shape.line, shape.questions, rows, *sizes)
+
+
+def build_navigator(model: NavigatorConfig, codes: int, actions: int) -> Navigator:
+    """The agent that a config describes, for mazes whose views have these codes."""
+    return Navigator(codes, actions, model.base, model.width, model.entries, model.policy, model.nop)

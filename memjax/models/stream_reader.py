@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import require, unknown
-from memjax.memories.policies import Candidates, gru_params, masked_log_probs, policies
+from memjax.memories.policies import Candidates, gru_params, policies
 from memjax.models.memory_network import MemN2N
 from memjax.tasks.contract import TaskShape
 from memjax.typing import Array, Bool, Float, Int, Key
@@ -167,27 +167,23 @@ class StreamReader(nn.Module):
         own_cell = self.chooses.own_cell
         candidates = self._candidates(buffer, filled, used, new, input)
         kept = jnp.append(buffer.entries.kept, (carry.nothing if own_cell else new.kept)[None], axis=0)
-        scores, kept = self.chooses(candidates, kept)
-        log_probs = masked_log_probs(scores, candidates.mask)
-        draws = key is not None and self.chooses.sampled
-        index = jax.random.categorical(key, log_probs) if draws else log_probs.argmax()
-        probs = jnp.exp(log_probs)
+        choice, kept = self.chooses.choose(candidates, kept, key)
 
         summed = jnp.where(candidates.mask[:, None], candidates.encodings, 0).sum(0)
         critic = ops.gru_step(self.critic, carry.critic, self.expects(summed))
         acted = real & (buffer.filled >= size)
         step = _Step(
             acted & self.chooses.learned,
-            log_probs[index],
-            -(probs * jnp.where(candidates.mask, log_probs, 0)).sum(),
+            choice.log_prob,
+            choice.entropy,
             self.worth(critic)[0],
             jnp.where(filled, buffer.entries.step, -1),
-            jnp.where(acted, probs[:size], 0.0),
+            jnp.where(acted, choice.probabilities[:size], 0.0),
         )
         entries = buffer.entries._replace(kept=kept[:size], used=used)
         if self.nop and not own_cell:
             new = new._replace(kept=kept[size])  # it was a candidate already
-        after = ops.buffer_evict(ops.Buffer(entries, buffer.filled), index, new)
+        after = ops.buffer_evict(ops.Buffer(entries, buffer.filled), choice.goes, new)
         carry_after = _Carry(after, kept[size] if own_cell else carry.nothing, critic, carry.step + 1)
         return jax.tree.map(lambda new, old: jnp.where(real, new, old), carry_after, carry), step
 

@@ -1,4 +1,4 @@
-"""The tasks, behind four contracts: streams asked at the end or on the way, tokens, bits. `create` makes any."""
+"""The tasks, behind five contracts: streams asked at the end or on the way, tokens, bits, mazes. `create` makes any."""
 
 from typing import overload
 
@@ -8,13 +8,14 @@ from memjax.tasks.contract import Batch, Split, Task, TaskShape, check_batch
 from memjax.tasks.episodic import EpisodeShape, Episodic, EpisodicSpec
 from memjax.tasks.evidence import Evidence, EvidenceSpec
 from memjax.tasks.language import Language, LanguageSpec
+from memjax.tasks.maze import MazeShape, MazeSpec, MazeTask
 from memjax.tasks.needle import Needle, NeedleSpec
 from memjax.tasks.recall import Recall, RecallSpec
 from memjax.tasks.sequence import SequenceShape, SequenceTask
 
 AskedSpec = BabiSpec | EvidenceSpec
 SequenceSpec = LanguageSpec | NeedleSpec | RecallSpec
-AnyTask = Task | SequenceTask | BitsTask | Episodic
+AnyTask = Task | SequenceTask | BitsTask | Episodic | MazeTask
 
 specs: dict[str, type] = {
     "algorithmic": AlgorithmicSpec,
@@ -22,6 +23,7 @@ specs: dict[str, type] = {
     "episodic": EpisodicSpec,
     "evidence": EvidenceSpec,
     "language": LanguageSpec,
+    "maze": MazeSpec,
     "needle": NeedleSpec,
     "recall": RecallSpec,
 }
@@ -31,6 +33,7 @@ _tasks: dict[type, type] = {
     EpisodicSpec: Episodic,
     EvidenceSpec: Evidence,
     LanguageSpec: Language,
+    MazeSpec: MazeTask,
     NeedleSpec: Needle,
     RecallSpec: Recall,
 }
@@ -52,6 +55,9 @@ __all__ = [
     "EvidenceSpec",
     "Language",
     "LanguageSpec",
+    "MazeShape",
+    "MazeSpec",
+    "MazeTask",
     "Needle",
     "NeedleSpec",
     "Recall",
@@ -84,6 +90,10 @@ def create(spec: AlgorithmicSpec) -> BitsTask: ...
 def create(spec: EpisodicSpec) -> Episodic: ...
 
 
-def create(spec: AskedSpec | SequenceSpec | AlgorithmicSpec | EpisodicSpec) -> AnyTask:
+@overload
+def create(spec: MazeSpec) -> MazeTask: ...
+
+
+def create(spec: AskedSpec | SequenceSpec | AlgorithmicSpec | EpisodicSpec | MazeSpec) -> AnyTask:
     """Makes the task that a spec describes."""
     return _tasks[type(spec)](spec)

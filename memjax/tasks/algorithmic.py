@@ -1,16 +1,15 @@
 """Algorithmic tasks of Neural Turing Machines (Graves et al. 2014, 4): vectors of bits in, vectors of bits out."""
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from memjax.errors import MemjaxError, require
+from memjax.errors import require
 from memjax.tasks.contract import Batch, Split, check_batch, check_ids
 from memjax.tasks.random import fold, uniform
-from memjax.tasks.sequence import check_indices
+from memjax.tasks.sequence import check_indices, rising_lengths
 
 VECTORS_OF_AN_ITEM = 3  # of associative recall
 LONGEST = 2**16  # steps of a sequence: more is a slip of the hand
@@ -184,14 +183,7 @@ def _check_spec(spec: AlgorithmicSpec) -> list[int]:
         f"config.task.shortest {spec.shortest} must be from {least} to config.task.longest {spec.longest}",
     )
     require(0 <= spec.seed < 2**64, f"config.task.seed must be in [0, 2**64), not {spec.seed}")
-    try:
-        tested = [int(length) for length in spec.test_lengths.split(",")]
-    except ValueError:
-        raise MemjaxError(
-            f'config.task.test_lengths must be whole numbers with commas, as in "20,50", not {spec.test_lengths!r}'
-        ) from None
-    rising = all(a < b for a, b in itertools.pairwise(tested))
-    require(rising and tested[0] >= least, f"config.task.test_lengths must rise from {least} on: {spec.test_lengths}")
+    tested = rising_lengths(spec.test_lengths, "config.task.test_lengths", least)
     steps = _steps(spec, max(spec.longest, tested[-1]))
     require(steps <= LONGEST, f"a sequence of config.task would have {steps} steps, at most {LONGEST} are allowed")
     return tested

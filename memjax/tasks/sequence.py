@@ -1,12 +1,13 @@
 """What a sequence task is: tokens one after another, and at some of them the token that should come out."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from memjax.errors import require
+from memjax.errors import MemjaxError, require
 from memjax.tasks.contract import Batch, Split, check_batch, check_ids
 
 NOTHING = -1  # the target of a token at which nothing is asked
@@ -87,6 +88,21 @@ def pairs(names: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
 def powers(most: int) -> list[int]:
     """1, 2, 4, ... up to `most`."""
     return [2**n for n in range(most.bit_length())]
+
+
+def rising_lengths(text: str, path: str, least: int) -> list[int]:
+    """The whole numbers of a setting, as in "20,50". Raises `MemjaxError` unless they rise, from `least` on.
+
+    >>> rising_lengths("20,50", "config.task.test_lengths", 1)
+    [20, 50]
+    """
+    try:
+        lengths = [int(length) for length in text.split(",")]
+    except ValueError:
+        raise MemjaxError(f'{path} must be whole numbers with commas, as in "20,50", not {text!r}') from None
+    rising = all(a < b for a, b in itertools.pairwise(lengths))
+    require(rising and lengths[0] >= least, f"{path} must rise from {least} on: {text}")
+    return lengths
 
 
 def check_lengths(length: int, longest: int) -> None:

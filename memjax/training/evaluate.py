@@ -37,8 +37,9 @@ def measure_answer(model: System, params: Params, example: dict) -> Measured:
 def make_evaluator(measure: Callable[[Params, dict], Measured], task: AnyTask, mesh: Mesh, batch_size: int) -> Callable:
     """`evaluate(params, split, limit=None) -> metrics`, compiled once for each shape.
 
-    Metrics: accuracy, answer_loss (nats), answers, examples, and all but the loss for each value of each tag in `tags`.
-    What diverged, so that its loss is not finite, is an error: counted in `diverged`, and answer_loss is NaN.
+    Metrics: accuracy, answer_loss (nats; where there is one), answers, examples, and all but the loss for each value of
+    each tag in `tags`. What diverged, so that its loss is not finite, is an error: counted in `diverged`, and
+    answer_loss is NaN.
     """
     tags = task.shape.tags
 
@@ -70,9 +71,10 @@ def make_evaluator(measure: Callable[[Params, dict], Measured], task: AnyTask, m
             }
             for tag, values in tags.items()
         }
+        answer_loss = {"answer_loss": math.nan if diverged else float(loss / losses)} if losses or diverged else {}
         return {
             "accuracy": float(right / answers),
-            "answer_loss": math.nan if diverged else float(loss / max(losses, 1)),
+            **answer_loss,
             "answers": int(answers),
             "examples": int(examples),
             "diverged": int(diverged),

@@ -11,10 +11,11 @@ import numpy as np
 from rich.console import Console
 
 from memjax import tasks
-from memjax.config import AnyConfig, BitsConfig, Config, SequenceConfig
+from memjax.config import AnyConfig, BitsConfig, Config, RetentionConfig, SequenceConfig
 from memjax.errors import require
 from memjax.tasks import check_batch
 from memjax.training import runs
+from memjax.training.agents import agent_experiment
 from memjax.training.asked import asked_experiment
 from memjax.training.bits import bits_experiment
 from memjax.training.phase import Experiment, initial_state, load_phase, phase_evaluator, run_phase
@@ -39,7 +40,9 @@ def _experiment(config: AnyConfig) -> Experiment:
         return asked_experiment(config)
     if isinstance(config, SequenceConfig):
         return sequence_experiment(config)
-    return bits_experiment(config) if isinstance(config, BitsConfig) else retention_experiment(config)
+    if isinstance(config, BitsConfig):
+        return bits_experiment(config)
+    return retention_experiment(config) if isinstance(config, RetentionConfig) else agent_experiment(config)
 
 
 def train(experiment: Experiment, folder: Path, console: Console) -> Params:

@@ -68,7 +68,8 @@ def fit(
                 pending = None
             if logging:
                 means = window.flush()
-                latest = f"answer loss {means['answer_loss']:.3f}  accuracy {means['accuracy']:.3f}"
+                shown = (name for name in ("answer_loss", "accuracy") if name in means)
+                latest = "  ".join(f"{name.replace('_', ' ')} {means[name]:.3f}" for name in shown)
                 progress.update(bar, completed=step, latest=latest)
                 log.write(step, means | {"seconds": time.perf_counter() - began})
             if step % config.validate_every == 0 or step == steps:

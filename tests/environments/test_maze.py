@@ -36,7 +36,7 @@ def random_mazes(seed):
     objects = np.where(walls | (rng.random(walls.shape) < 0.7), 0, rng.integers(1, 7, walls.shape))
     one = environments.imazes([3])
     grids = (walls, objects.astype(np.int32), ~walls & (objects == 0))
-    return environments.Mazes(*map(jnp.asarray, grids), *one[3:6], jnp.array(20))
+    return environments.Mazes(*map(jnp.asarray, grids), jnp.full(3, 20), *one[4:])
 
 
 def seen(maze, objects, colours, row, column, facing):
@@ -62,7 +62,7 @@ def seen(maze, objects, colours, row, column, facing):
     ]
 
 
-@pytest.mark.parametrize("seed", [0, 2, 3, 4])  # 1 begins between four walls
+@pytest.mark.parametrize("seed", [0, 2, 4, 5])  # 3 begins between four walls
 def test_an_episode_is_the_loops(seed):
     params, rng = random_mazes(seed), np.random.default_rng(seed)
     walls, objects, colours = (np.asarray(x) for x in (params.walls, params.objects, params.colours))
@@ -156,11 +156,11 @@ def test_the_i_mazes_are_the_original_ones():
         assert original.walls.shape == ours.walls.shape
 
         def grids(mazes):
-            return sorted(zip(*(map(bytes, np.asarray(x)) for x in mazes[:3]), strict=True))
+            return sorted(zip(*(map(bytes, np.asarray(x)) for x in mazes[:4]), strict=True))
 
         assert grids(original) == grids(ours)
         # Where corridors are longer, a step costs half as much.
-        assert_same(original._replace(reward=ours.reward)[3:], ours[3:])
+        assert_same(original._replace(reward=ours.reward)[4:], ours[4:])
         np.testing.assert_allclose(original.reward, np.where(ours.reward == ours.reward[0], -0.02, ours.reward))
 
 
@@ -175,7 +175,7 @@ def test_the_i_mazes_are_the_original_ones():
 )
 def test_the_random_mazes_are_read(task, shape, limit):
     params = environments.read_mazes(ARCHIVE, task)
-    assert params.walls.shape == shape and params.limit == limit
+    assert params.walls.shape == shape and (params.limit == limit).all()
     walls, objects, starts = (np.asarray(x) for x in params[:3])
     assert (starts.any((1, 2))).all() and not (starts & walls).any() and not ((objects > 0) & walls).any()
     rewards = np.asarray(params.reward)[objects] * np.asarray(params.ends)[objects]

@@ -1,0 +1,173 @@
+"""MQN and FRMQN: agents whose memory is a buffer of a few of the views that they have had, and a policy over it."""
+
+from typing import NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from memjax import ops
+from memjax.errors import require, unknown
+from memjax.memories.policies import Candidates, gru_params, policies
+from memjax.memories.weights import lstm_params
+from memjax.typing import Array, Bool, Float, Int, Key
+
+BASES = ("mqn", "frmqn")
+
+
+class Seen(NamedTuple):
+    """What is kept of a view: what it is found by and what it gives, what the policy keeps with it, when it was last
+    attended to most, when it came.
+    """
+
+    address: Float[Array, "d"]
+    content: Float[Array, "d"]
+    kept: Float[Array, "k"]
+    used: Int[Array, ""]
+    step: Int[Array, ""]
+
+
+class NavigatorState(NamedTuple):
+    """An agent on its way. nothing: what the policy keeps with a cell of its own. hidden, cell, read: of the context,
+    zeros for an MQN. critic: the GRU's state. step: how many views it has had.
+    """
+
+    buffer: ops.Buffer
+    nothing: Float[Array, "k"]
+    hidden: Float[Array, "d"]
+    cell: Float[Array, "d"]
+    read: Float[Array, "d"]
+    critic: Float[Array, "d"]
+    step: Int[Array, ""]
+
+
+class Decision(NamedTuple):
+    """What an agent did at a view. actions: the log-probability of each; action: the one taken.
+
+    evicts: whether something had to go that a policy learns about. log_prob, entropy: of all that was drawn, the action
+    and, if it evicts, what went. value: the critic's. entries: the step at which each entry came, -1 for none, before
+    this view was written. attention: on each entry; eviction: each entry's probability to go.
+    """
+
+    action: Int[Array, ""]
+    actions: Float[Array, "A"]
+    evicts: Bool[Array, ""]
+    log_prob: Float[Array, ""]
+    entropy: Float[Array, ""]
+    value: Float[Array, ""]
+    entries: Int[Array, "N"]
+    attention: Float[Array, "N"]
+    eviction: Float[Array, "N"]
+
+
+class Navigator(nn.Module):
+    """Looks at a view, acts, and writes the view into its buffer; a policy says what leaves it.
+
+    codes: what a cell of a view may be, in [0, codes). base: "mqn" or "frmqn". entries: N. policy, nop: as of a
+    `StreamReader`. With `e = ReLU(W_e view + b)`, cells one-hot, and of the entries `k_i = W_k e_i`, `v_i = W_v e_i`:
+
+        h = W_c e (mqn)    h, c = LSTM([e, o_before], h_before, c_before) (frmqn)
+        o = sum_i softmax_i(h · k_i) v_i    g = f(W_h h + o), f a ReLU on half of the units    logits = W_a g
+
+    The policy sees v as encodings and `h · k` as attention. Critic: linear of the sum of all v, the view's own among
+    them, and of g, GRU over time, linear. Source: Control of Memory, Active Perception, and Action in Minecraft (Oh et
+    al. 2016), 4, with logits in place of Q; LEMN, 3.1 and 4.1.
+
+        agent = Navigator(codes, len(environments.ACTIONS), "mqn", 32, 4, "st")
+        params = agent.init(key, view)
+        decision, state = agent.apply(params, view, state, key)    # draws; without a key: the likeliest
+    """
+
+    codes: int
+    actions: int
+    base: str
+    width: int
+    entries: int
+    policy: str
+    nop: bool = True
+
+    def setup(self):
+        for name in ("width", "entries"):
+            require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
+        for name, known in (("base", BASES), ("policy", policies)):
+            if getattr(self, name) not in known:
+                raise unknown(name, getattr(self, name), known)
+        width = self.width
+        self.chooses = policies[self.policy](width)
+        self.encode = nn.Dense(width)
+        self.address, self.content = nn.Dense(width), nn.Dense(width)
+        if self.base == "mqn":
+            self.context = nn.Dense(width)
+        else:
+            self.lstm = lstm_params(self, "context", width, 2 * width, width)
+        self.join, self.acts = nn.Dense(width), nn.Dense(self.actions)
+        self.expects, self.worth = nn.Dense(width), nn.Dense(1)
+        self.critic = gru_params(self, "critic", width, width)
+        if self.chooses.own_cell:
+            self.nothing = self.param("nothing", nn.initializers.normal(0.1), (2, width))
+
+    def initial_state(self) -> NavigatorState:
+        size, none, kept = self.entries, jnp.zeros(self.width), self.chooses.kept()
+        rows = jnp.zeros((size, self.width))
+        entries = Seen(rows, rows, jnp.tile(kept, (size, 1)), jnp.zeros(size, jnp.int32), jnp.full(size, -1))
+        return NavigatorState(ops.Buffer(entries, jnp.array(0)), kept, none, none, none, none, jnp.array(0))
+
+    def __call__(
+        self, view: Int[Array, "D S"], state: NavigatorState | None = None, key: Key | None = None
+    ) -> tuple[Decision, NavigatorState]:
+        """The decision at a view, and the state after it was written. No state: a new agent."""
+        state = self.initial_state() if state is None else state
+        act_key, evict_key = (None, None) if key is None else jax.random.split(key)
+        buffer, size = state.buffer, self.entries
+        filled = jnp.arange(size) < buffer.filled
+        e = nn.relu(self.encode(jax.nn.one_hot(view.ravel(), self.codes).ravel()))
+        hidden, cell = self._context(e, state)
+        logits = buffer.entries.address @ hidden
+        attention = jnp.where(filled, jax.nn.softmax(jnp.where(filled, logits, -1e30)), 0)
+        read = attention @ buffer.entries.content
+        joined = self.join(hidden) + read
+        g = jnp.where(jnp.arange(self.width) < self.width // 2, joined, nn.relu(joined))
+        log_probs = jax.nn.log_softmax(self.acts(g))
+        action = log_probs.argmax() if act_key is None else jax.random.categorical(act_key, log_probs)
+
+        used = jnp.where(filled & (attention == attention.max()), state.step, buffer.entries.used)
+        new = Seen(self.address(e), self.content(e), self.chooses.kept(), state.step, state.step)
+        own_cell = self.chooses.own_cell
+        last = self.nothing if own_cell else (new.address, new.content)
+        candidates = Candidates(
+            jnp.append(buffer.entries.content, last[1][None], axis=0),
+            jnp.append(filled, self.nop),
+            jnp.append(used, state.step),
+            hidden,
+            jnp.append(logits, last[0] @ hidden),
+        )
+        kept = jnp.append(buffer.entries.kept, (state.nothing if own_cell else new.kept)[None], axis=0)
+        choice, kept = self.chooses.choose(candidates, kept, evict_key)
+        full = buffer.filled >= size
+        evicts = full & self.chooses.learned
+
+        summed = new.content + jnp.where(filled[:, None], buffer.entries.content, 0).sum(0)
+        critic = ops.gru_step(self.critic, state.critic, self.expects(jnp.concatenate([summed, g])))
+        decision = Decision(
+            action,
+            log_probs,
+            evicts,
+            log_probs[action] + jnp.where(evicts, choice.log_prob, 0),
+            -(jnp.exp(log_probs) * log_probs).sum() + jnp.where(evicts, choice.entropy, 0),
+            self.worth(critic)[0],
+            jnp.where(filled, buffer.entries.step, -1),
+            attention,
+            jnp.where(full, choice.probabilities[:size], 0.0),
+        )
+        entries = buffer.entries._replace(kept=kept[:size], used=used)
+        if self.nop and not own_cell:
+            new = new._replace(kept=kept[size])  # it was a candidate already
+        after = ops.buffer_evict(ops.Buffer(entries, buffer.filled), choice.goes, new)
+        nothing = kept[size] if own_cell else state.nothing
+        return decision, NavigatorState(after, nothing, hidden, cell, read, critic, state.step + 1)
+
+    def _context(self, e: Float[Array, "d"], state: NavigatorState) -> tuple[Float[Array, "d"], Float[Array, "d"]]:
+        if self.base == "mqn":
+            return self.context(e), state.cell
+        inputs = ops.lstm_inputs(self.lstm, e)
+        return ops.lstm_step(self.lstm, state.hidden, state.cell, inputs, state.read)

@@ -1,0 +1,122 @@
+"""Mazes to find the right exit of: which one, and a seed for where an episode begins. The agent's way is its own."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from memjax import environments
+from memjax.environments import Mazes
+from memjax.errors import require
+from memjax.tasks.contract import Batch, Split, check_batch, check_ids
+from memjax.tasks.random import fold, uniform
+from memjax.tasks.sequence import check_indices, rising_lengths
+
+ARCHIVE = "tasks.tar.gz"
+_SETS = ("SingleIndicator", "SingleIndicatorTest", "SingleIndicatorLarge")
+_HELD_OUT = 10  # a tenth of the first set is for validation
+
+
+@dataclass(frozen=True)
+class MazeSpec:
+    """kind: I-mazes of these lengths, with commas, or the random mazes with one indicator out of `data_dir`'s archive.
+
+    train and valid are episodes, test those of each length, or of each set of random mazes.
+    """
+
+    kind: Literal["imaze", "single_indicator"]
+    train_lengths: str
+    test_lengths: str
+    data_dir: str
+    train: int
+    valid: int
+    test: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class MazeShape:
+    """mazes: how many there are. codes: what a cell of a view may be, in [0, codes). steps: the most of an episode of
+    the train split. tags: as of a `TaskShape`.
+    """
+
+    mazes: int
+    codes: int
+    steps: int
+    tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@check_batch.register
+def _check(shape: MazeShape, batch: Batch) -> None:
+    """Raises `MemjaxError` for a batch without episodes, and for a maze or a tag that there is not."""
+    require(len(batch["maze"]) > 0, "a batch needs at least one episode")
+    check_ids("the mazes are", batch["maze"], 0, shape.mazes)
+    check_ids("the seeds are", batch["seed"], 0, 2**31)
+    for tag, values in shape.tags.items():
+        check_ids(f"the tag {tag} is", batch[tag], 0, len(values))
+
+
+class MazeTask:
+    """Episodes, each a function of (spec, split, index). A batch: `maze [B]`, a row of `mazes`, `seed [B]`, int32.
+
+    Tag `length` of an I-maze, `mazes` of the original sets. Of the random mazes, a tenth of the first set is for
+    validation; test takes the other two sets, each maze of a set in turn.
+
+        task = MazeTask(MazeSpec("imaze", "5,7,9", "4,40", "", 1000, 100, 100, 0))
+        batch = task.examples("train", np.arange(64))
+        view, state = environments.enter(jax.random.key(batch["seed"][0]), batch["maze"][0], task.mazes)
+    """
+
+    shape: MazeShape
+    mazes: Mazes
+    notes: tuple[str, ...] = ()
+
+    def __init__(self, spec: MazeSpec):
+        for name in ("train", "valid", "test"):
+            require(getattr(spec, name) >= 1, f"config.task.{name} must be at least 1, not {getattr(spec, name)}")
+        require(0 <= spec.seed < 2**64, f"config.task.seed must be in [0, 2**64), not {spec.seed}")
+        self.spec = spec
+        if spec.kind == "imaze":
+            trained, tested = (
+                rising_lengths(getattr(spec, f"{part}_lengths"), f"config.task.{part}_lengths", 3)
+                for part in ("train", "test")
+            )
+            lengths = sorted({*trained, *tested})
+            tag, names, parts = "length", tuple(map(str, lengths)), [environments.imazes([n]) for n in lengths]
+            self._tested = [lengths.index(length) for length in tested]
+            learned = [lengths.index(length) for length in trained]
+        else:
+            tag, names, learned, self._tested = "mazes", _SETS, [0], [1, 2]
+            parts = [environments.read_mazes(Path(spec.data_dir) / ARCHIVE, name) for name in _SETS]
+        self.mazes, self._tag = environments.stack(*parts), tag
+        self._set = np.repeat(np.arange(len(parts)), [len(part.walls) for part in parts])  # of each maze
+        own = np.flatnonzero(np.isin(self._set, learned))
+        held = len(own) - len(own) // _HELD_OUT
+        self._own = {"train": own, "valid": own} if tag == "length" else {"train": own[:held], "valid": own[held:]}
+        steps = int(np.asarray(self.mazes.limit)[own].max())
+        self.shape = MazeShape(len(self._set), environments.codes(self.mazes), steps, {tag: names})
+
+    def size(self, split: Split) -> int:
+        """How many episodes the split has."""
+        return getattr(self.spec, split) * (len(self._tested) if split == "test" else 1)
+
+    def examples(self, split: Split, indices: np.ndarray) -> Batch:
+        """The episodes with these indices, each in [0, size(split)). Raises `MemjaxError` for any other index."""
+        indices = check_indices(indices, self.size(split), split)
+        keys = fold(fold(fold(np.uint64(self.spec.seed), 5), ("train", "valid", "test").index(split)), indices)
+        drawn = uniform(keys, 2)
+        if split == "test":
+            place, number = np.divmod(indices, self.spec.test)
+            tested = np.array(self._tested)[place]
+            maze = np.searchsorted(self._set, tested) + number % np.bincount(self._set)[tested]
+        else:
+            own = self._own[split]
+            maze = own[(drawn[:, 0] * len(own)).astype(np.int64)]
+        seed = (drawn[:, 1] * 2**31).astype(np.int64)
+        return {
+            "maze": maze.astype(np.int32),
+            "seed": seed.astype(np.int32),
+            self._tag: self._set[maze].astype(np.int32),
+        }
