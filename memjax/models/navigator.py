@@ -67,7 +67,7 @@ class Navigator(nn.Module):
     `StreamReader`. With `e = ReLU(W_e view + b)`, cells one-hot, and of the entries `k_i = W_k e_i`, `v_i = W_v e_i`:
 
         h = W_c e (mqn)    h, c = LSTM([e, o_before], h_before, c_before) (frmqn)
-        o = sum_i softmax_i(h · k_i) v_i    g = f(W_h h + o), f a ReLU on half of the units    logits = W_a g
+        o = sum_i softmax_i(h · k_i) v_i    g = f(W_h h + o), f a ReLU on half of the units    logits = W_a g + b
 
     The policy sees v as encodings and `h · k` as attention. Critic: linear of the sum of all v, the view's own among
     them, and of g, GRU over time, linear. Source: Control of Memory, Active Perception, and Action in Minecraft (Oh et
@@ -94,13 +94,12 @@ class Navigator(nn.Module):
                 raise unknown(name, getattr(self, name), known)
         width = self.width
         self.chooses = policies[self.policy](width)
-        self.encode = nn.Dense(width)
-        self.address, self.content = nn.Dense(width), nn.Dense(width)
+        self.encode, self.acts = nn.Dense(width), nn.Dense(self.actions)
+        self.address, self.content, self.join = (nn.Dense(width, use_bias=False) for _ in range(3))
         if self.base == "mqn":
-            self.context = nn.Dense(width)
+            self.context = nn.Dense(width, use_bias=False)
         else:
             self.lstm = lstm_params(self, "context", width, 2 * width, width)
-        self.join, self.acts = nn.Dense(width), nn.Dense(self.actions)
         self.expects, self.worth = nn.Dense(width), nn.Dense(1)
         self.critic = gru_params(self, "critic", width, width)
         if self.chooses.own_cell:
