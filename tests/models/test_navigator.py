@@ -1,7 +1,7 @@
 """Agents against a loop over their equations, for each base and every policy; what is drawn; what is refused.
 
 Slips that were tried: what was read added before the join; the ReLU on the first half; what was read not fed back; the
-view itself attended to; the critic without the view's own content.
+critic without the view's own content; addresses read as contents; the view's own two exchanged as a candidate.
 """
 
 import functools

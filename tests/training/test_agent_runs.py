@@ -1,0 +1,160 @@
+"""Experiments with agents in mazes: an episode is agent and maze in turn, and the loss is the actor-critic's of it.
+
+Slips that were tried: the reward of the step before; steps after the end counted; the value of the end not zero; any
+end counted as success.
+"""
+
+import functools
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles import retention
+from oracles.checking import quick
+from training.tiny import CONFIGS, config_file, flags
+
+from memjax import cli, environments
+from memjax.config import from_mapping, to_mapping
+from memjax.errors import MemjaxError
+from memjax.models import build_navigator
+from memjax.training import experiment
+from memjax.training.agents import walk, watch
+
+SIZES = {
+    "task.train": 16, "task.valid": 8, "task.test": 2, "task.train_lengths": "3", "task.test_lengths": "3,5",
+    "model.width": 4, "model.entries": 3, "training.steps": 2, "training.batch_size": 8, "training.log_every": 1,
+    "training.validate_every": 2, "training.validate_examples": 8, "training.checkpoint_every": 2,
+}  # fmt: skip
+
+
+def prepared(arg="imaze", **changes):
+    settings = config_file("maze")(arg).to_dict()
+    for path, value in {**SIZES, **{name.replace("__", "."): value for name, value in changes.items()}}.items():
+        section, key = path.split(".")
+        settings[section][key] = value
+    return experiment.prepare(from_mapping(settings))
+
+
+@functools.cache
+def made():
+    """(experiment, its phase, the agent, parameters, an episode that is won among others, their keys)."""
+    trained = prepared()
+    agent = build_navigator(trained.config.model, trained.task.shape.codes, 3)
+    phase = trained.phases[-1]
+    shapes = jax.eval_shape(agent.init, jax.random.key(0), jnp.zeros((environments.DEPTH, 5), jnp.int32))
+    rng = np.random.default_rng(1)
+    params = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape) / 2, leaf.dtype), shapes)
+    batch = {name: jnp.asarray(value) for name, value in trained.task.examples("train", np.arange(12)).items()}
+    return trained, phase, agent, params, batch, jax.random.split(jax.random.key(0), 12)
+
+
+@functools.cache
+def walked():
+    """Twelve episodes of 50 steps whose actions are drawn, as NumPy arrays."""
+    trained, _, agent, params, batch, keys = made()
+    run = jax.jit(jax.vmap(functools.partial(walk, agent, trained.task.mazes, 50, params)), compiler_options=quick())
+    return jax.tree.map(np.asarray, run(batch, keys))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arg", ["imaze,base=frmqn,policy=st", "imaze,base=mqn,policy=lru"])
+def test_it_is_trained_tested_and_reported_by_one_command(arg, tmp_path, capsys):
+    run = tmp_path / "run"
+    arguments = ["train", f"--config={CONFIGS / 'maze'}.py:{arg}", f"--run={run}", *flags(SIZES)]
+    assert cli.main(arguments) == 0, capsys.readouterr().err
+    found = json.loads((run / "evaluation.json").read_text())
+    assert found["metrics"]["answers"] == 4 and found["chance"] == 0.5 and found["step"] == 2
+    assert set(found["metrics"]["tags"]["length"]) == {"3", "5"} and "answer_loss" not in found["metrics"]
+    assert (run / "report.html").exists() and (run / "plots" / "walk.png").exists()
+    first = found["metrics"]
+    again = ["train", f"--config={CONFIGS / 'maze'}.py:{arg}", f"--run={tmp_path / 'again'}", *flags(SIZES)]
+    assert cli.main(again) == 0
+    assert json.loads((tmp_path / "again" / "evaluation.json").read_text())["metrics"] == first
+
+
+def test_an_episode_is_agent_and_maze_in_turn():
+    trained, _, agent, params, batch, keys = made()
+    mazes, found = trained.task.mazes, walked()
+    enter, step = (jax.jit(f, compiler_options=quick()) for f in (environments.enter, environments.step))
+    decide = jax.jit(agent.apply, compiler_options=quick())
+    for i in (0, 5):
+        view, place = enter(jax.random.key(int(batch["seed"][i])), batch["maze"][i], mazes)
+        state, ended = agent.apply(params, method="initial_state"), False
+        for t, key in enumerate(jax.random.split(keys[i], 50)):
+            assert found.before[i, t] == ended
+            assert (found.view[i, t] == view).all() and found.state.row[i, t] == place.row
+            decision, state = decide(params, view, state, key)
+            assert found.decision.action[i, t] == decision.action
+            view, place, reward, ended = step(key, place, decision.action, mazes)
+            assert found.reward[i, t] == reward
+            if ended:
+                break
+
+
+def test_the_loss_is_the_actor_critics_over_the_steps_up_to_the_end():
+    trained, phase, _, params, batch, keys = made()
+    found, how = walked(), trained.config.actor_critic
+    loss, metrics = jax.jit(phase.loss, compiler_options=quick())(params, None, {**batch, "key": keys})
+    total, policy_loss, steps, won = 0.0, 0.0, 0, 0
+    for i in range(12):
+        length = int((~found.before[i]).sum())
+        reward, value = (np.float64(x[i, :length]) for x in (found.reward, found.decision.value))
+        discounts = np.append(np.full(length - 1, how.discount), 0)
+        advantages = retention.generalized_advantages(reward, value, discounts, 0.0, how.trace)
+        policy = -(found.decision.log_prob[i, :length] * advantages).sum()
+        entropy = found.decision.entropy[i, :length].sum()
+        total += policy + how.value * (advantages**2).sum() / 2 - how.entropy * entropy
+        policy_loss, steps, won = policy_loss + policy, steps + length, won + (reward[-1] == 1)
+    assert 0 < won < 12 and steps < 12 * 50  # some win, some end early
+    np.testing.assert_allclose(loss, total / steps, rtol=1e-4)
+    np.testing.assert_allclose(metrics["policy_loss"], policy_loss / steps, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose([metrics["steps"], metrics["accuracy"]], [steps / 12, won / 12], rtol=1e-6)
+
+
+def test_an_agent_is_tested_by_its_likeliest_actions_until_the_end():
+    trained, phase, agent, params, batch, _ = made()
+    run = jax.vmap(lambda example: walk(agent, trained.task.mazes, 50, params, example, None))
+    moments = jax.jit(run, compiler_options=quick())(batch)
+    expected = [bool((r[~b] == 1).any()) for r, b in zip(moments.reward, moments.before, strict=True)]
+    measured = jax.jit(jax.vmap(phase.measure, (None, 0)), compiler_options=quick())(params, batch)
+    assert measured.right.tolist() == expected and measured.answers.tolist() == [1] * 12
+    best = np.asarray(moments.decision.actions).argmax(-1)
+    assert (np.asarray(moments.decision.action) == best).all()
+
+
+def test_what_is_watched_is_the_way_and_what_was_held_on_it():
+    trained, _, agent, params, batch, _ = made()
+    one = {name: np.asarray(value[:1]) for name, value in batch.items()}
+    watched = watch(agent, trained.task.mazes, params, one)
+    steps = len(watched["place"])
+    assert {len(watched[name]) for name in ("view", "action", "actions", "reward", "held", "attention")} == {steps}
+    grid = np.array(watched["grid"])
+    for (row, column, facing), view in zip(watched["place"], watched["view"], strict=True):
+        assert grid[row][column] != 2 and view[0][2] == grid[row][column] and facing in range(4)
+    for t, held in enumerate(watched["held"]):
+        assert len(held) == min(t, 3) and all(came < t for came in held)
+        np.testing.assert_allclose(sum(watched["attention"][t]), 1 if t else 0, atol=1e-3)
+    np.testing.assert_allclose(np.sum(watched["actions"], 1), 1, atol=1e-3)
+
+
+def test_a_config_is_the_same_after_a_round_trip():
+    config = from_mapping(config_file("maze")("single_indicator,base=frmqn,policy=im,entries=5").to_dict())
+    assert from_mapping(to_mapping(config)) == config
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"model__base": "mqm"}, "did you mean 'mqn'"),
+        ({"model__entries": 0}, r"config\.model\.entries must be at least 1"),
+        ({"actor_critic__discount": 1.5}, r"config\.actor_critic\.discount must be in"),
+        ({"training__batch_size": 32}, "fewer than one batch"),
+        ({"task__kind": "single_indicator", "task__data_dir": "nowhere"}, "there is no file nowhere"),
+    ],
+)
+def test_what_cannot_be_is_one_clear_line_before_anything_compiles(changes, words):
+    with pytest.raises(MemjaxError, match=words) as caught:
+        prepared(**changes)
+    assert "\n" not in str(caught.value)
