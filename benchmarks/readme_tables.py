@@ -96,6 +96,34 @@ def retention(found: dict) -> list[str]:
     return lines
 
 
+PUBLISHED_MAZES = {
+    "mqn 5 fifo": (68.9, 60.4),
+    "mqn 5 st": (73.2, 74.8),
+    "frmqn 5 fifo": (84.3, 91.2),
+    "frmqn 5 st": (88.5, 93.7),
+}
+
+
+def mazes(found: dict) -> list[str]:
+    """Success in % of the agents: in I-mazes by length, then on the sets of random mazes, beside the paper's."""
+    lines = []
+    for kind, tag in (("imaze", "length"), ("single_indicator", "mazes")):
+        rows = {row: runs for row, runs in by_row(found["runs"]).items() if row.startswith(kind)}
+        if not rows:
+            continue
+        names = list(next(iter(rows.values()))[0]["metrics"]["tags"][tag])
+        known = tag == "mazes"
+        head = [f"{kind}: agent, entries, policy", *names, *["paper's"] * known, "runs", "minutes"]
+        lines += [*[""] * bool(lines), f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+        for row, runs in rows.items():
+            agent = row.removeprefix(f"{kind} ")
+            cells = [percent([run["metrics"]["tags"][tag][name]["accuracy"] for run in runs]) for name in names]
+            paper = [", ".join(map(str, PUBLISHED_MAZES[agent]))] if known else []
+            minutes = f"{mean(run['seconds'] for run in runs) / 60:.0f}"
+            lines.append(f"| {' | '.join([agent, *cells, *paper, str(len(runs)), minutes])} |")
+    return lines
+
+
 def by_length(found: dict) -> list[str]:
     """Accuracy by the length of the test, the first that of training, and how long training took."""
     rows = by_row(found["runs"])
@@ -182,6 +210,7 @@ def main() -> None:
         ("babi_memories", "babi_memories", by_task),
         ("algorithmic", "algorithmic", wrong_bits),
         ("retention", "retention", retention),
+        ("mazes", "mazes", mazes),
         ("recall", "recall", by_length),
         ("needle", "needle", by_length),
         ("language", "language", language),

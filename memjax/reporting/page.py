@@ -19,6 +19,7 @@ TITLES = {
     "places": "Where the evidence lies",
     "maps": "Accuracy by two things at once",
     "buffer": "What the buffer held",
+    "walk": "What the agent saw and held",
     "slots": "Which slots were written",
 }
 STYLE = """

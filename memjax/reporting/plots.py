@@ -18,6 +18,7 @@ from memjax.reporting.buffer import buffer
 from memjax.reporting.maps import maps
 from memjax.reporting.runs import Curve, Run, number, pick, tag_values
 from memjax.reporting.style import DPI, INK, colour, dashes, is_light, new_figure, plain, shown_names, styled
+from memjax.reporting.walk import walk
 
 CAPTIONS = {
     "losses": "Losses while training: lines are a running mean of what was logged, dots the validation examples.",
@@ -25,13 +26,14 @@ CAPTIONS = {
     "places": "Accuracy by the place of the evidence in the stream, with 95% intervals for the number of examples.",
     "maps": "Accuracy, in %, by two things at once.",
     "buffer": "Which lines of the first test episode the buffer held at each step, before the step's own line.",
+    "walk": "A test episode: the maze with the way through it; below, at a few steps, the view and the views held.",
     "slots": "How much each segment of the stream changed each slot; every panel has its own scale.",
 }
 
 
 def figures(runs: Sequence[Run]) -> dict[str, Figure]:
     """All figures by name, in the order of `CAPTIONS`, without those that these runs lack."""
-    makers = losses, accuracy, places, maps, buffer, slots
+    makers = losses, accuracy, places, maps, buffer, walk, slots
     made = {name: maker(runs) for name, maker in zip(CAPTIONS, makers, strict=True)}
     return {name: figure for name, figure in made.items() if figure is not None}
 

@@ -1,6 +1,6 @@
 """Experiments with agents in mazes: an episode is agent and maze in turn, and the loss is the actor-critic's of it.
 
-Slips that were tried: the reward of the step before; steps after the end counted; the value of the end not zero; any
+Slips that were tried: the reward of the step before; steps after the end counted; the end not seen; any
 end counted as success.
 """
 
