@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 from memjax.config import parse_arg
 from memjax.errors import unknown
 
-# Updates: an I-maze is learned in a few hundred. The weight of entropy in an I-maze is five times the paper's: with less,
+# Updates: an I-maze is learned in a few hundred. The weight of entropy there is five times the paper's: with less,
 # nobody looks back for the indicator at the start.
 STEPS = {"imaze": 2000, "single_indicator": 10_000}
 ENTROPY = {"imaze": 0.05, "single_indicator": 0.01}
