@@ -86,6 +86,10 @@ RETENTION = [
     f"{kind} {entries} {policy}"
     for kind, entries in (("noisy", 5), ("noisy", 10), ("original", 5), ("original", 10), ("large", 10))
     for policy in ("fifo", "im", "s", "st")
+] + [
+    f"{kind} {entries} shuffled_{policy}"
+    for kind, entries in (("noisy", 5), ("noisy", 10), ("original", 5), ("original", 10), ("large", 10))
+    for policy in ("s", "st")
 ]
 # LEMN, Fig. 2c and Table 1.
 MAZES = [

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from memjax.tasks import AlgorithmicSpec, AskedSpec, EpisodicSpec, MazeSpec, SequenceSpec
 
+Policy = Literal["fifo", "im", "lifo", "lru", "s", "shuffled_s", "shuffled_st", "st", "uniform"]
+
 
 @dataclass(frozen=True)
 class MemoryConfig:
@@ -170,7 +172,7 @@ class ReaderConfig:
     width: int
     hops: int
     entries: int
-    policy: Literal["fifo", "im", "lifo", "lru", "s", "st", "uniform"]
+    policy: Policy
     nop: bool
 
 
@@ -181,7 +183,7 @@ class NavigatorConfig:
     base: Literal["frmqn", "mqn"]
     width: int
     entries: int
-    policy: Literal["fifo", "im", "lifo", "lru", "s", "st", "uniform"]
+    policy: Policy
     nop: bool
 
 

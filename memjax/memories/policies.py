@@ -1,5 +1,6 @@
 """Which entry of a full buffer goes: one interface for rules and for what is learned (LEMN, 3.1)."""
 
+from functools import partial
 from typing import ClassVar, NamedTuple, cast
 
 import flax.linen as nn
@@ -43,6 +44,7 @@ class Policy(nn.Module):
     sampled: ClassVar[bool] = False  # also where nothing is learned
     own_cell: ClassVar[bool] = False  # whether a learned cell, not the input, stands for "keep all"; wants `logits`
     by_use: ClassVar[bool] = False  # wants `used`
+    shuffled: ClassVar[bool] = False  # in training, sees the candidates in an order drawn anew each time
 
     def kept(self) -> Float[Array, "k"]:
         """What is kept for an entry that is new."""
@@ -55,7 +57,11 @@ class Policy(nn.Module):
         self, candidates: Candidates, kept: Float[Array, "M k"], key: Key | None
     ) -> tuple[Choice, Float[Array, "M k"]]:
         """Which candidate goes: drawn with a key, if the policy draws; without one, the likeliest."""
-        scores, kept = self(candidates, kept)
+        if key is not None and self.shuffled:
+            key, order_key = jax.random.split(key)
+            scores, kept = self._turned(order_key, candidates, kept)
+        else:
+            scores, kept = self(candidates, kept)
         log_probs = jax.nn.log_softmax(jnp.where(candidates.mask, scores, -1e30))
         draws = key is not None and self.sampled
         goes = jax.random.categorical(cast(Key, key), log_probs) if draws else log_probs.argmax()
@@ -63,6 +69,19 @@ class Policy(nn.Module):
         probs = jnp.exp(log_probs)
         entropy = -(probs * jnp.where(candidates.mask, log_probs, 0)).sum()
         return Choice(goes, jnp.where(chosen, log_probs, 0).sum(), entropy, probs), kept
+
+    def _turned(
+        self, key: Key, candidates: Candidates, kept: Float[Array, "M k"]
+    ) -> tuple[Float[Array, "M"], Float[Array, "M k"]]:
+        """Scores and what is kept, of the candidates in another order, given in their own."""
+        # By a matrix, not by indices: see above.
+        count = candidates.mask.shape[0]
+        turn = jax.nn.one_hot(jax.random.permutation(key, count), count)
+        times = partial(jnp.matmul, precision="highest")
+        mask = times(turn, candidates.mask.astype(turn.dtype)) > 0.5
+        turned = candidates._replace(encodings=times(turn, candidates.encodings), mask=mask)
+        scores, kept = self(turned, times(turn, kept))
+        return times(turn.T, scores), times(turn.T, kept)
 
 
 class FIFO(Policy):
@@ -146,12 +165,26 @@ class SpatioTemporal(Policy):
         return ops.temporal_scores(params, features, kept)
 
 
+class ShuffledSpatial(Spatial):
+    """S-LEMN that learns with the entries out of order, to show what their order is worth (LEMN, A)."""
+
+    shuffled: ClassVar[bool] = True
+
+
+class ShuffledSpatioTemporal(SpatioTemporal):
+    """ST-LEMN that learns with the entries out of order (LEMN, A)."""
+
+    shuffled: ClassVar[bool] = True
+
+
 policies: dict[str, type[Policy]] = {
     "fifo": FIFO,
     "im": InputMatching,
     "lifo": LIFO,
     "lru": LRU,
     "s": Spatial,
+    "shuffled_s": ShuffledSpatial,
+    "shuffled_st": ShuffledSpatioTemporal,
     "st": SpatioTemporal,
     "uniform": Uniform,
 }
