@@ -33,9 +33,10 @@ def agent_experiment(config: AgentConfig) -> Experiment:
     def facts(params: Params, metrics: dict[str, Any]) -> dict[str, Any]:
         del metrics
         state = state_bytes(lambda: agent.apply(params, method="initial_state"))
-        # In the middle: neither of the shortest nor of the longest.
-        one = task.examples("test", np.array([task.size("test") // 2]))
-        return {"chance": 0.5, "state_bytes": state, "maze": watch(agent, task.mazes, params, one)}
+        # In the middle: neither of the shortest nor of the longest; of an I-maze, both indicators.
+        middle = task.size("test") // 2
+        some = task.examples("test", np.arange(middle, min(middle + 2, task.size("test"))))
+        return {"chance": 0.5, "state_bytes": state, "maze": watch(agent, task.mazes, params, some)}
 
     label = f"{model.base.upper()}, {model.policy.upper()}, {model.entries} entries"
     return Experiment(config, label, task, make_mesh(config.training.batch_size), (phase,), facts)
@@ -124,15 +125,20 @@ def _init(agent: Navigator, mazes: Mazes, key: Key, example: Example) -> Params:
 
 
 def watch(agent: Navigator, mazes: Mazes, params: Params, batch: Batch) -> dict[str, Any]:
-    """The first episode of a batch, step by step, the likeliest taken everywhere.
+    """Of the episodes of a batch the one in which a view was held longest, step by step, the likeliest always taken.
 
     grid: the codes of the maze's cells. place: row, column and direction (0 north, 1 east, ..) at each step; view,
     action, actions (how likely each was), reward. held, attention, eviction: the steps at which the entries came, how
     much each was attended to, how likely each was to go.
     """
-    example = {name: jnp.asarray(batch[name][0]) for name in ("maze", "seed")}
-    maze, steps = int(example["maze"]), int(mazes.limit[int(example["maze"])])
-    moments = jax.tree.map(np.asarray, jax.jit(partial(walk, agent, mazes, steps))(params, example, None))
+    examples = {name: jnp.asarray(batch[name]) for name in ("maze", "seed")}
+    steps = int(np.asarray(mazes.limit)[batch["maze"]].max())
+    run = jax.jit(jax.vmap(lambda params, example: walk(agent, mazes, steps, params, example, None), (None, 0)))
+    episodes = jax.tree.map(np.asarray, run(params, examples))
+    came = episodes.decision.entries
+    ages = np.where((came >= 0) & ~episodes.before[..., None], np.arange(steps)[:, None] - came, 0)
+    chosen = int(ages.max((1, 2)).argmax())
+    moments = jax.tree.map(lambda leaf: leaf[chosen], episodes)
     real = range(int((~moments.before).sum()))
     decision = moments.decision
     held = [[int(came) for came in decision.entries[t] if came >= 0] for t in real]
@@ -141,7 +147,7 @@ def watch(agent: Navigator, mazes: Mazes, params: Params, batch: Batch) -> dict[
         return [[round(float(x), 4) for x in values[t][: len(held[t])]] for t in real]
 
     return {
-        "grid": np.asarray(environments.cells(mazes, maze)).tolist(),
+        "grid": np.asarray(environments.cells(mazes, int(batch["maze"][chosen]))).tolist(),
         "place": np.stack([moments.state.row, moments.state.column, moments.state.facing], 1)[: len(real)].tolist(),
         "view": moments.view[: len(real)].tolist(),
         "action": [environments.ACTIONS[action] for action in decision.action[: len(real)]],
