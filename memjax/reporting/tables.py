@@ -27,7 +27,8 @@ def summary_rows(runs: Sequence[Run]) -> list[Row]:
     """A row of text for each run and each history sampler, all with the same columns; "–" is for what is not known.
 
     The columns of results follow the runs: early, later, all (accuracy in %) where the evidence has a place; error and
-    accuracy in % where it has none; mean error and tasks over 5% where several tasks were learned together.
+    accuracy in % where it has none; mean error and tasks over 5% where several tasks were learned together; perplexity
+    of a text; wrong bits of a sequence.
     Raises `MemjaxError` without runs.
     """
     require(runs, "there are no runs to report")
@@ -118,6 +119,8 @@ def describe(rows: Sequence[Row]) -> str:
         said.append("Early, later, all: accuracy where the evidence lies in the first half, the second half, anywhere.")
     if "perplexity" in columns:
         said.append("Perplexity: exp of the mean loss of a token.")
+    if "wrong bits" in columns:
+        said.append("Wrong bits: of a sequence, in the mean over all tested lengths.")
     if "tasks over 5%" in columns:
         said.append("Mean error: the mean over the tasks of the error of each.")
     if any(row["system"] == SAMPLER for row in rows):
@@ -128,7 +131,7 @@ def describe(rows: Sequence[Row]) -> str:
 def training_seconds(run: Run) -> float:
     """How long the run trained, all phases and resumptions together; NaN if that was not logged."""
     # The clock starts again with each phase; in a run that is taken up it goes on.
-    phases = [run.curves[p]["seconds"].values for p in ("sampler", "train") if "seconds" in run.curves.get(p, {})]
+    phases = [curves["seconds"].values for curves in run.curves.values() if "seconds" in curves]
     lasts = [float(clock[np.isfinite(clock)].max()) for clock in phases if np.isfinite(clock).any()]
     return sum(lasts) if lasts else math.nan
 
@@ -150,6 +153,8 @@ def _results(metrics: Any) -> Row:
     halves, perplexity = tag_values(metrics, "half"), number(pick(metrics, "perplexity"))
     if math.isfinite(perplexity):
         return {"perplexity": _fixed(perplexity)}
+    if math.isfinite(wrong := number(pick(metrics, "wrong_bits"))):
+        return {"wrong bits": f"{wrong:.3g}"}
     tasks = [1 - value for value, _ in tag_values(metrics, "task").values() if math.isfinite(value)]
     if halves:
         early, later = (_percent(halves.get(name, (math.nan, math.nan))[0]) for name in ("early", "later"))
@@ -163,7 +168,8 @@ def _results(metrics: Any) -> Row:
 
 def _columns(rows: Sequence[Row]) -> list[str]:
     seen = {column for row in rows for column in row}
-    results = ["perplexity", "early %", "later %", "all %", "mean error %", "tasks over 5%", "error %", "accuracy %"]
+    by_place, by_task = ["early %", "later %", "all %"], ["mean error %", "tasks over 5%"]
+    results = ["perplexity", "wrong bits", *by_place, *by_task, "error %", "accuracy %"]
     if not seen & set(results):
         seen |= {"error %", "accuracy %"}
     shown = [column for column in results if column in seen]

@@ -75,6 +75,12 @@ def test_joint_tasks(make_run):
     ]
 
 
+def test_sequences_of_bits_have_their_wrong_bits(make_run):
+    found = evaluation(0.99) | {"metrics": {"accuracy": 0.99, "wrong_bits": 12.3456}}
+    rows = summary_rows([load_run(make_run("bits", evaluation=found)), load_run(make_run("other"))])
+    assert rows[0]["wrong bits"] == "12.3" and rows[1]["wrong bits"] == "–"
+
+
 def test_not_evaluated(make_run):
     (row,) = summary_rows([load_run(make_run("young", evaluation=None))])
     assert row["run"] == "young"
@@ -111,9 +117,11 @@ def test_no_runs():
 
 @pytest.mark.parametrize("sampler", [2.0, 7.0])
 def test_the_clock_starts_again_with_each_phase(make_run, sampler):
-    lines = [{"phase": "sampler", "step": 10, "seconds": sampler}]
+    lines = [
+        {"phase": phase, "step": 10, "seconds": seconds} for phase, seconds in [("sampler", sampler), ("base", 1.0)]
+    ]
     lines += [{"phase": "train", "step": step, "seconds": seconds} for step, seconds in [(10, 5.0), (20, 9.0)]]
-    assert training_seconds(load_run(make_run(lines=lines))) == sampler + 9.0
+    assert training_seconds(load_run(make_run(lines=lines))) == sampler + 1.0 + 9.0
     assert math.isnan(training_seconds(load_run(make_run("new", lines=[]))))
 
 
