@@ -32,3 +32,8 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> MemjaxError:
     near = difflib.get_close_matches(str(name), known, n=1) or difflib.get_close_matches(str(name).lower(), known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
     return MemjaxError(f"unknown {kind} {name!r}; {hint}")
+
+
+def one_line(error: BaseException) -> str:
+    """What an error says, short enough for a line of ours."""
+    return " ".join(str(error).split())[:120]

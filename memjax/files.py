@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from memjax.errors import MemjaxError, require
+from memjax.errors import MemjaxError, one_line, require
 
 ADVICE = "restore it from a copy, or delete the run"
 
@@ -15,7 +15,7 @@ def read_object(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(_read(path).decode())
     except (ValueError, RecursionError) as error:
-        raise MemjaxError(f"{path} is damaged ({_line(error)}); {ADVICE}") from None
+        raise MemjaxError(f"{path} is damaged ({one_line(error)}); {ADVICE}") from None
     require(isinstance(value, dict), f"{path} is damaged (it holds {type(value).__name__}, not an object); {ADVICE}")
     return value
 
@@ -37,7 +37,7 @@ def read_entries(path: Path) -> list[dict[str, Any]]:
         except (ValueError, RecursionError) as error:
             if number == len(lines):  # no line break after it
                 break
-            raise _damaged(path, number, f"is no JSON ({_line(error)})") from None
+            raise _damaged(path, number, f"is no JSON ({one_line(error)})") from None
         if not isinstance(entry, dict):
             raise _damaged(path, number, "is no JSON object")
         if not (isinstance(entry.get("phase"), str) and _is_step(entry.get("step"))):
@@ -59,7 +59,3 @@ def _read(path: Path) -> bytes:
 
 def _damaged(path: Path, number: int, reason: str) -> MemjaxError:
     return MemjaxError(f"{path} is damaged: line {number} {reason}; remove the line, or delete the run")
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:120]

@@ -29,6 +29,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"config", "environments", "errors", "files", "functional", "memories", "models", "ops", "tasks", "typing"},
         {"absl", "chex", "flax", "grain", "jax", "numpy", "optax", "orbax", "rich", "tensorboardX"},
     ),
+    "streaming": ({"errors", "models", "typing"}, {"jax", "numpy"}),
     "reporting": ({"errors", "files"}, {"matplotlib", "numpy", "rich"}),
     "arguments": ({"config", "errors", "memories"}, {"absl", "ml_collections"}),
     "cli": (

@@ -8,7 +8,7 @@ from memjax.models.fragments import Fragments
 from memjax.models.readers import Head, MultiHopReader, QueryEncoder
 from memjax.models.rehearser import Rehearser, rehearsal_losses
 from memjax.tasks.contract import TaskShape
-from memjax.typing import Any, Array, Bool, Float, Int, Key
+from memjax.typing import Any, Array, Bool, Float, Int, Key, State
 
 
 class AskedMemory(nn.Module):
@@ -46,9 +46,23 @@ class AskedMemory(nn.Module):
         self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], *, key: Key | None = None
     ) -> tuple[Slots, Float[Array, ""]]:
         """Reads the stream once: `(slots, aux_loss)`. Ids must be in range: see `memjax.tasks.check_batch`."""
-        items = self.embed(jnp.where(mask, stream, 0))
-        state, aux_loss = memorize(self.memory, items, mask, key=key)
+        state, aux_loss = self.write(self.memory.initial_state(), stream, mask, key=key)
         return self.memory.slots(state), aux_loss
+
+    def initial_state(self) -> State:
+        """The memory's state before anything was read."""
+        return self.memory.initial_state()
+
+    def write(
+        self, state: State, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], *, key: Key | None = None
+    ) -> tuple[State, Float[Array, ""]]:
+        """Reads a stream on from a state: `(state, aux_loss)`, as if all of it had come at once."""
+        items = self.embed(jnp.where(mask, stream, 0))
+        return memorize(self.memory, items, mask, state=state, key=key)
+
+    def slots(self, state: State) -> Slots:
+        """What a state can be asked through."""
+        return self.memory.slots(state)
 
     def answer(
         self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "A W"] | None = None

@@ -4,7 +4,7 @@ import math
 import shutil
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -13,7 +13,8 @@ from rich.console import Console
 from memjax import tasks
 from memjax.config import AnyConfig, BitsConfig, Config, RetentionConfig, SequenceConfig
 from memjax.errors import require
-from memjax.tasks import check_batch
+from memjax.models import System, build
+from memjax.tasks import TaskShape, check_batch
 from memjax.training import runs
 from memjax.training.agents import agent_experiment
 from memjax.training.asked import asked_experiment
@@ -62,6 +63,20 @@ def train(experiment: Experiment, folder: Path, console: Console) -> Params:
             if new and not runs.has_trained(folder):
                 shutil.rmtree(folder, ignore_errors=True)
             raise
+
+
+def trained_model(folder: Path | str) -> tuple[System, Params]:
+    """The model of a run on a task that asks a memory, and what it had learned at its newest checkpoint.
+
+    model, params = trained_model("runs/evidence-demo")
+    states = streaming.start(model, params, 1000)
+    """
+    folder = Path(folder)
+    config = runs.read_config(folder)
+    require(isinstance(config, Config), f"{folder} is no run of a system that is asked; see configs/evidence.py")
+    experiment = prepare(config)
+    shape = cast(TaskShape, experiment.task.shape)
+    return build(cast(Config, config), shape), load_phase(experiment, folder, experiment.phases[-1])[1]
 
 
 def evaluate(experiment: Experiment, folder: Path) -> dict[str, Any]:

@@ -1,0 +1,135 @@
+"""Memory states as data: many streams, one for each user, written as they come, kept in a file, asked in batches.
+
+The states are a pytree of arrays whose first axis counts the streams. `start`, `write` and `answer` are pure: jit them,
+or not. A state has one size however long its stream is, so that a file of states never grows with what was written.
+"""
+
+import os
+import zipfile
+from pathlib import Path
+from typing import cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from memjax.errors import MemjaxError, one_line, require
+from memjax.models import AskedMemory
+from memjax.typing import Any, Array, Bool, Float, Int, Params, State
+
+
+def start(model: AskedMemory, params: Params, streams: int) -> State:
+    """The states of so many streams of which nothing was read yet.
+
+    >>> import jax, jax.numpy as jnp
+    >>> from memjax import memories
+    >>> from memjax.tasks import TaskShape
+    >>> shape = TaskShape(items=50, segments=4, segment=3, queries=9, query_words=None, answer="classes", classes=5)
+    >>> memory = memories.create("rehearsal", slots=4, width=8, segment=3, layers=1, heads=2)
+    >>> model = AskedMemory(shape, memory, 8, hops=1, head_layers=0, rehearser_layers=1, rehearser_heads=2)
+    >>> new = jnp.ones((2, 4, 3), int), jnp.ones((2, 4, 3), bool)  # two streams, four segments of three items
+    >>> both = lambda model, stream, mask, query: model.answer(model.memorize(stream, mask)[0], query)
+    >>> params = model.init(jax.random.key(0), new[0][0], new[1][0], jnp.array(0), method=both)
+    >>> states = write(model, params, start(model, params, 1000), jnp.array([7, 404]), *new)
+    >>> answer(model, params, states, jnp.array([7, 7, 404]), jnp.array([0, 1, 0])).shape
+    (3, 5)
+    """
+    require(streams >= 1, f"there must be at least 1 stream, not {streams}")
+    state = model.apply(params, method="initial_state")
+    return jax.tree.map(lambda leaf: jnp.tile(leaf, (streams, *[1] * leaf.ndim)), state)
+
+
+def write(
+    model: AskedMemory,
+    params: Params,
+    states: State,
+    rows: Int[Array, "R"],
+    stream: Int[Array, "R T N"],
+    mask: Bool[Array, "R T N"],
+) -> State:
+    """The states after these rows of them have read on; the others as they were.
+
+    rows: which streams go on, each once. stream, mask: their new segments, padding at the end or in whole segments; the
+    states are those that one call on all of a stream would have given. Raises `MemjaxError` for a row twice, or one
+    that there is not, unless the rows are traced.
+    """
+    _check_rows(rows, states, once=True)
+
+    def one(state, stream, mask):
+        return model.apply(params, state, stream, mask, method="write")[0]
+
+    written = jax.vmap(one)(jax.tree.map(lambda leaf: leaf[rows], states), stream, mask)
+    return jax.tree.map(lambda leaf, new: leaf.at[rows].set(new), states, written)
+
+
+def answer(
+    model: AskedMemory,
+    params: Params,
+    states: State,
+    rows: Int[Array, "Q"],
+    queries: Int[Array, "Q *W"],
+    candidates: Int[Array, "Q A W"] | None = None,
+) -> Float[Array, "Q C"]:
+    """Logits of the answers to a batch of questions, each about the stream in its row; any row any number of times."""
+    _check_rows(rows, states, once=False)
+
+    def one(state, query, candidates):
+        slots = model.apply(params, state, method="slots")
+        return model.apply(params, slots, query, candidates, method="answer")
+
+    asked = jax.tree.map(lambda leaf: leaf[rows], states)
+    return jax.vmap(one, (0, 0, None if candidates is None else 0))(asked, queries, candidates)
+
+
+def save(path: str | Path, states: State) -> None:
+    """Writes states into a file (NumPy's .npz), whole or not at all. Raises `MemjaxError` if it cannot."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    leaves = {_name(place): np.asarray(leaf) for place, leaf in jax.tree.leaves_with_path(states)}
+    try:
+        try:
+            with temporary.open("wb") as file:
+                np.savez(file, **cast(Any, leaves))
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise MemjaxError(f"cannot write {path}: {error.strerror}; make room, or give another file") from None
+
+
+def load(path: str | Path, model: AskedMemory, params: Params) -> State:
+    """The states in a file, of this model's memory. Loading runs no code. Raises `MemjaxError` for any other file."""
+    like = jax.eval_shape(lambda: model.apply(params, method="initial_state"))
+    places, structure = jax.tree_util.tree_flatten_with_path(like)
+    names = {_name(place): leaf for place, leaf in places}
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            require(isinstance(file, np.lib.npyio.NpzFile), f"{path} holds no states")
+            found = {name: np.asarray(file[name]) for name in file.files}
+    except FileNotFoundError:
+        raise MemjaxError(f"there is no file {path}") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError, TypeError) as error:
+        raise MemjaxError(f"{path} holds no states, or is damaged ({one_line(error)})") from None
+    fits = found.keys() == names.keys() and len({leaf.shape[:1] for leaf in found.values()}) == 1
+    fits = fits and all(
+        found[name].shape[1:] == leaf.shape and found[name].dtype == leaf.dtype for name, leaf in names.items()
+    )
+    require(fits, f"{path} holds the states of another memory, or of one of other sizes")
+    return jax.tree.unflatten(structure, [jnp.asarray(found[name]) for name in names])
+
+
+def _name(place: Any) -> str:
+    """What a leaf is called in a file; a state that is one array has a leaf without a path."""
+    return jax.tree_util.keystr(place) or "state"
+
+
+def _check_rows(rows: Int[Array, "R"], states: State, *, once: bool) -> None:
+    if isinstance(rows, jax.core.Tracer):
+        return
+    count, known = cast(Any, jax.tree.leaves(states)[0]).shape[0], np.asarray(rows)
+    require(
+        known.size == 0 or (known.min() >= 0 and known.max() < count),
+        f"rows must be in [0, {count}), for there are {count} streams; not {known.min(initial=0)} to "
+        f"{known.max(initial=0)}",
+    )
+    require(not once or len(np.unique(known)) == len(known), "a row may be written once in a call, not twice")

@@ -1,0 +1,180 @@
+"""States of many streams: written as they come, as if each stream had come at once; kept in a file; asked in batches.
+
+Slips that were tried: the rows of the last call written for all; the mask left out; a file's arrays in another order.
+"""
+
+import functools
+import io
+import pickle
+import zipfile
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from models.asking import QUERIES, example, memory, method, shape, system
+from oracles.checking import assert_close, assert_same, quick
+from training.tiny import random_params, tiny
+
+from memjax import memories, streaming
+from memjax.errors import MemjaxError
+from memjax.models import AskedMemory
+from memjax.training import experiment
+
+STREAMS = 6
+every_memory = pytest.mark.parametrize("name", ["rehearsal", "dnc", "retention"])
+
+
+@functools.cache
+def made(name="rehearsal"):
+    """`(model, params, write, answer)`, the last two jitted."""
+    if name == "rehearsal":
+        model, params = system()
+    else:
+        sizes = {"dnc": {"slots": 3, "width": 8, "read_heads": 2, "hidden": 8}}
+        sizes["retention"] = {"slots": 3, "width": 8, "policy": "st"}
+        model = AskedMemory(shape(), memories.create(name, **sizes[name]), 8, 2, 1, 1, 2)
+        params = random_params(model, example())
+    jitted = functools.partial(jax.jit, compiler_options=quick())
+    write, answer = (jitted(functools.partial(f, model)) for f in (streaming.write, streaming.answer))
+    return model, params, write, answer
+
+
+def streams():
+    """`[STREAMS, T, N]`: ids and mask; segment 1 of each is padding throughout."""
+    examples = [example(seed=seed) for seed in range(STREAMS)]
+    return [jnp.stack([one[part] for one in examples]) for part in ("stream", "mask")]
+
+
+@every_memory
+def test_streams_written_in_turns_are_those_written_at_once(name):
+    model, params, write, _ = made(name)
+    stream, mask = streams()
+    states = streaming.start(model, params, STREAMS)
+    turns = [([0, 2, 4], 0, 2), ([5, 1, 3], 0, 2), ([4, 3, 0], 2, 4), ([1, 2, 5], 2, 4)]
+    for rows, begin, end in turns:
+        rows = jnp.array(rows)
+        before = states
+        states = write(params, states, rows, stream[rows, begin:end], mask[rows, begin:end])
+        others = np.setdiff1d(np.arange(STREAMS), rows)
+        assert_same(*(jax.tree.map(lambda leaf: np.asarray(leaf)[others], s) for s in (states, before)))  # noqa: B023
+    slots = jax.jit(jax.vmap(lambda state: model.apply(params, state, method="slots")))(states)
+    for i in range(STREAMS):
+        whole = jax.jit(functools.partial(model.apply, method="memorize"))(params, stream[i], mask[i])[0]
+        assert_close(jax.tree.map(lambda leaf, i=i: leaf[i], slots), whole, 1e-5)
+
+
+@pytest.mark.parametrize("answer_kind", ["classes", "candidates"])
+def test_a_batch_of_questions_is_each_of_them_alone(answer_kind):
+    model, params = system("memory", answer_kind, answer_kind == "candidates")
+    one = [example(answer_kind, answer_kind == "candidates", seed=seed) for seed in range(4)]
+    stream, mask = (jnp.stack([e[part] for e in one]) for part in ("stream", "mask"))
+    states = streaming.write(model, params, streaming.start(model, params, 4), jnp.arange(4), stream, mask)
+    rows = np.array([3, 0, 3, 1])
+    asks = [jnp.stack([one[n][part] for n in (0, 1, 2, 3)]) for part in ("query", "candidates") if part in one[0]]
+    found = streaming.answer(model, params, states, jnp.asarray(rows), *asks)
+    text = answer_kind == "candidates"
+    for place, row in enumerate(rows):
+        slots, _ = method("memorize", "memory", answer_kind, text)(params, stream[row], mask[row])
+        alone = method("answer", "memory", answer_kind, text)(params, slots, *[part[place] for part in asks])
+        assert_close(found[place], alone, 1e-5)
+
+
+@every_memory
+def test_states_come_back_from_a_file_to_the_bit_and_go_on(name, tmp_path):
+    model, params, write, answer = made(name)
+    stream, mask = streams()
+    rows = jnp.arange(STREAMS)
+    first = write(params, streaming.start(model, params, STREAMS), rows, stream[:, :2], mask[:, :2])
+    streaming.save(tmp_path / "users.npz", first)
+    size = (tmp_path / "users.npz").stat().st_size
+    loaded = streaming.load(tmp_path / "users.npz", model, params)
+    assert_same(loaded, first)
+    after = [write(params, states, rows, stream[:, 2:], mask[:, 2:]) for states in (first, loaded)]
+    assert_same(*after)
+    assert answer(params, after[1], rows, jnp.arange(STREAMS) % QUERIES).shape[0] == STREAMS
+    streaming.save(tmp_path / "users.npz", after[1])
+    assert (tmp_path / "users.npz").stat().st_size == size  # however much was written
+    assert [path.name for path in tmp_path.iterdir()] == ["users.npz"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [([0, 6], r"rows must be in \[0, 6\)"), ([-1, 0], "not -1 to 0"), ([2, 2], "written once in a call, not twice")],
+)
+def test_rows_that_cannot_be_are_one_clear_line(rows, words):
+    model, params, *_ = made()
+    stream, mask = (part[:2] for part in streams())
+    with pytest.raises(MemjaxError, match=words):
+        streaming.write(model, params, streaming.start(model, params, STREAMS), jnp.array(rows), stream, mask)
+    with pytest.raises(MemjaxError, match="at least 1 stream"):
+        streaming.start(model, params, 0)
+
+
+class Evil:
+    def __reduce__(self):
+        return (exec, ("raise SystemExit('code ran')",))
+
+
+def damaged(kind, good):
+    """The bytes of a file that holds no states of this memory."""
+    if kind == "cut":
+        return good[: len(good) // 2]
+    if kind == "altered":
+        middle = len(good) // 2
+        return good[:middle] + bytes(byte ^ 255 for byte in good[middle : middle + 64]) + good[middle + 64 :]
+    if kind == "pickle":
+        return pickle.dumps(Evil())
+    buffer = io.BytesIO()
+    if kind == "pickled array":
+        np.savez(buffer, state=np.array([Evil()], object))
+    elif kind == "one array":
+        np.save(buffer, np.zeros(3))
+    elif kind == "other archive":
+        with zipfile.ZipFile(buffer, "w") as archive:
+            archive.writestr("state", "nothing")
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["cut", "altered", "pickle", "pickled array", "one array", "other archive", "empty"])
+def test_a_damaged_or_foreign_file_is_one_clear_line_and_runs_nothing(kind, tmp_path):
+    model, params, *_ = made()
+    streaming.save(tmp_path / "good.npz", streaming.start(model, params, STREAMS))
+    path = tmp_path / "bad.npz"
+    path.write_bytes(damaged(kind, (tmp_path / "good.npz").read_bytes()))
+    with pytest.raises(MemjaxError, match="holds") as caught:
+        streaming.load(path, model, params)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_states_of_another_memory_are_refused(tmp_path):
+    model, params, *_ = made()
+    streaming.save(tmp_path / "users.npz", streaming.start(model, params, 2))
+    larger = AskedMemory(shape(), memory(slots=5), 8, 2, 1, 1, 2)
+    others = [(larger, random_params(larger, example())), made("dnc")[:2]]
+    for other in others:
+        with pytest.raises(MemjaxError, match="states of another memory"):
+            streaming.load(tmp_path / "users.npz", *other)
+    with pytest.raises(MemjaxError, match="there is no file"):
+        streaming.load(tmp_path / "nobody.npz", model, params)
+    with pytest.raises(MemjaxError, match="cannot write"):
+        streaming.save(tmp_path / "no" / "users.npz", streaming.start(model, params, 2))
+
+
+@pytest.mark.slow
+def test_a_run_is_a_model_that_streams_can_be_given_to(tmp_path):
+    from rich.console import Console
+
+    config = tiny(training__sampler_steps=1, training__steps=2)
+    prepared = experiment.prepare(config)
+    learned = experiment.train(prepared, tmp_path / "run", Console(quiet=True))
+    model, params = experiment.trained_model(tmp_path / "run")
+    assert_same(params, learned)
+    batch = prepared.task.examples("test", np.arange(2))
+    states = streaming.start(model, params, 3)
+    new = jnp.asarray(batch["stream"]), jnp.asarray(batch["mask"])
+    states = streaming.write(model, params, states, jnp.array([2, 0]), *new)
+    logits = streaming.answer(model, params, states, jnp.array([2, 0]), jnp.asarray(batch["query"]))
+    assert logits.shape == (2, prepared.task.shape.classes)
+    with pytest.raises(MemjaxError, match="is not a run"):
+        experiment.trained_model(tmp_path)
