@@ -13,7 +13,7 @@ import memjax
 from memjax import memories
 from memjax.arguments import parse_flags, read_settings
 from memjax.config import AnyConfig, Config
-from memjax.errors import TOO_LARGE, MemjaxError, is_too_large, require, unknown
+from memjax.errors import TOO_LARGE, MemjaxError, Preempted, is_too_large, require, unknown
 
 if TYPE_CHECKING:
     from memjax.training.compare import Planned
@@ -40,6 +40,7 @@ WITH: dict[str, list[str]] = {"": []}
 WITHOUT = {" without rehearsal": ["--config.rehearsal.fragments=0"]}
 KINDS = {"both": WITH | WITHOUT, "with": WITH, "without": WITHOUT}
 INTERRUPTED = 130  # the exit status of what was ended by Ctrl-C
+TERMINATED = 143  # of what was ended by SIGTERM: not 0, for the run is to be started again
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -76,6 +77,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("memjax: interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
         return INTERRUPTED
+    except Preempted as error:
+        print(f"memjax: asked to stop; {error}, and the same command goes on from there", file=sys.stderr)
+        return TERMINATED
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The one exception for what a user can cause, and the two checks that raise it."""
+"""The one exception for what a user can cause, the two checks that raise it, and that of a run asked to stop."""
 
 import difflib
 from collections.abc import Iterable
@@ -7,6 +7,10 @@ from typing import Any
 
 class MemjaxError(ValueError):
     """What is wrong and what to do, in one line. The command line prints it and exits with status 2."""
+
+
+class Preempted(Exception):
+    """A run was asked to stop (SIGTERM), and did so when it had saved its state. Nothing is wrong with it."""
 
 
 def require(condition: Any, message: str) -> None:

@@ -15,6 +15,7 @@ from training.tiny import CONFIGS, TINY, flags, quick_compiles
 
 import memjax
 from memjax import cli
+from memjax.files import read_entries
 from memjax.training import experiment, runs
 
 EVIDENCE = f"--config={CONFIGS / 'evidence.py'}:demo"
@@ -382,6 +383,26 @@ def test_an_interruption_while_compiling_ends_the_process_cleanly(tmp_path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130 and err.count("\n") == 1 and "the same command goes on" in err, err
+
+
+@pytest.mark.slow
+def test_a_run_that_is_terminated_saves_first_and_the_same_command_goes_on(tmp_path):
+    sizes = flags(training__steps=100_000, training__checkpoint_every=100_000, training__validate_every=100_000)
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "memjax.cli", "train", EVIDENCE, *sizes, f"--run={run}"]
+    alone = os.environ | {"PYTHONUNBUFFERED": "1", "JAX_PLATFORMS": "cpu"}
+    for _ in range(2):
+        steps = len(read_entries(run / "metrics.jsonl"))
+        process = subprocess.Popen(command, env=alone, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while len(read_entries(run / "metrics.jsonl")) < steps + 10:
+            assert process.poll() is None
+            time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 143 and err.count("\n") == 1 and "is saved, and the same command" in err, err
+    logged = [entry["step"] for entry in read_entries(run / "metrics.jsonl") if entry["phase"] == "train"]
+    assert logged == list(range(1, len(logged) + 1))
+    assert f"step {logged[-1]} is saved" in err
 
 
 def test_help_says_what_there_is(capsys):

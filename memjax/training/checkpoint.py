@@ -1,4 +1,4 @@
-"""Checkpoints: the training state and the position in the data, saved together by Orbax."""
+"""Checkpoints: the training state, the position in the data, metrics not logged yet, saved together by Orbax."""
 
 from pathlib import Path
 
@@ -19,26 +19,37 @@ def open_checkpoints(folder: Path, keep: int = 2) -> ocp.CheckpointManager:
     return ocp.CheckpointManager(folder.resolve(), options=options)
 
 
-def save(manager: ocp.CheckpointManager, step: int, state: TrainState, data: grain.DatasetIterator) -> None:
-    """Saves both. To be called before the next batch is drawn, so that the position is that of the state."""
+Unlogged = list[dict[str, float]]
+
+
+def save(
+    manager: ocp.CheckpointManager, step: int, state: TrainState, data: grain.DatasetIterator, unlogged: Unlogged
+) -> None:
+    """Saves all of it. To be called before the next batch is drawn, so that the position is that of the state."""
     arguments = ocp.args.Composite(
-        state=ocp.args.StandardSave(state._asdict()), data=grain.checkpoint.CheckpointSave(data)
+        state=ocp.args.StandardSave(state._asdict()),
+        data=grain.checkpoint.CheckpointSave(data),
+        unlogged=ocp.args.JsonSave({"entries": unlogged}),
     )
     manager.save(step, args=arguments)
 
 
-def restore(manager: ocp.CheckpointManager, like: TrainState, data: grain.DatasetIterator) -> TrainState:
-    """The newest state, in the shapes, types and shardings of `like`; moves `data` to its position."""
+def restore(
+    manager: ocp.CheckpointManager, like: TrainState, data: grain.DatasetIterator
+) -> tuple[TrainState, Unlogged]:
+    """The newest state, in the shapes, types and shardings of `like`, and what was not logged; moves `data` too."""
     step = manager.latest_step()
     target = _abstract(like._asdict())
     arguments = ocp.args.Composite(
-        state=ocp.args.StandardRestore(target), data=grain.checkpoint.CheckpointRestore(data)
+        state=ocp.args.StandardRestore(target),
+        data=grain.checkpoint.CheckpointRestore(data),
+        unlogged=ocp.args.JsonRestore(),
     )
     try:
         restored = manager.restore(step, args=arguments)
     except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
         raise _foreign(manager, step) from error
-    return TrainState(**restored["state"])
+    return TrainState(**restored["state"]), restored["unlogged"]["entries"]
 
 
 def restore_params(manager: ocp.CheckpointManager, like: TrainState) -> tuple[int, Params]:

@@ -2,8 +2,10 @@
 
 import contextlib
 import math
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from memjax.config import TrainingConfig
-from memjax.errors import MemjaxError
+from memjax.errors import MemjaxError, Preempted
 from memjax.tasks import AnyTask
 from memjax.training import checkpoint
 from memjax.training.data import train_batches
@@ -40,7 +42,7 @@ def fit(
     """Trains until `steps`, from the newest checkpoint of this phase in the run folder if there is one.
 
     Writes metrics, and checkpoints under `folder/phase`. Raises `MemjaxError` on a loss that is not finite, naming the
-    step, the part and the last good checkpoint.
+    step, the part and the last good checkpoint; and `Preempted` when it is asked to stop, after one more checkpoint.
     """
     state = jax.device_put(state, replicated(mesh))
     with (
@@ -48,12 +50,14 @@ def fit(
         contextlib.closing(MetricsLog(folder, phase)) as log,
         checkpoint.open_checkpoints(folder / phase) as manager,
         _progress(console) as progress,
+        _termination() as terminated,
     ):
+        window = _Window()
         if manager.latest_step() is not None:
-            state = checkpoint.restore(manager, state, data)
+            state, window.entries = checkpoint.restore(manager, state, data)
         start = int(state.step)
         bar = progress.add_task(phase, total=steps, completed=start, latest="compiling")
-        window, began, pending = _Window(), time.perf_counter() - log.truncate(start), None
+        began, pending = time.perf_counter() - log.truncate(start), None
 
         for step in range(start + 1, steps + 1):
             state, metrics = step_fn(state, frozen, place_batch(mesh, next(data)))
@@ -61,7 +65,9 @@ def fit(
             previous, pending = pending, (step, metrics)
             if previous:
                 _record(previous, window, phase, manager)
-            saving = step % config.checkpoint_every == 0 or step == steps
+            # Several processes agree on a step at which all of them stop.
+            stopping = manager.reached_preemption(step) if jax.process_count() > 1 else terminated.is_set()
+            saving = step % config.checkpoint_every == 0 or step == steps or stopping
             logging = step % config.log_every == 0 or step == steps
             if saving or logging:
                 _record(pending, window, phase, manager)
@@ -80,22 +86,39 @@ def fit(
                     accuracy = f"validation accuracy {valid['accuracy']:.3f}"
                     console.print(f"{phase} {step}/{steps}  {accuracy}  {time.perf_counter() - began:.0f} s")
             if saving:
-                checkpoint.save(manager, step, state, data)
+                checkpoint.save(manager, step, state, data, window.entries)
+            if stopping and step < steps:
+                manager.wait_until_finished()
+                raise Preempted(f"{phase} step {step} is saved")
         manager.wait_until_finished()
     return state
 
 
+@contextlib.contextmanager
+def _termination() -> Iterator[threading.Event]:
+    """An event that SIGTERM sets in place of ending the process. Signals are the main thread's alone."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: asked.set())
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 class _Window:
-    """Means of the metrics since the last flush."""
+    """Means of the metrics since the last flush. What was not flushed yet is part of a checkpoint."""
 
     def __init__(self):
-        self._entries: list[dict[str, float]] = []
+        self.entries: list[dict[str, float]] = []
 
     def add(self, metrics: dict[str, float]) -> None:
-        self._entries.append(metrics)
+        self.entries.append(metrics)
 
     def flush(self) -> dict[str, float]:
-        entries, self._entries = self._entries, []
+        entries, self.entries = self.entries, []
         return {name: float(np.mean([entry[name] for entry in entries])) for name in entries[0]}
 
 

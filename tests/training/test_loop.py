@@ -3,6 +3,8 @@
 import functools
 import json
 import math
+import os
+import signal
 import subprocess
 import sys
 
@@ -16,7 +18,7 @@ from training.tiny import tiny
 
 from memjax import tasks
 from memjax.config import OptimizerConfig, TrainingConfig
-from memjax.errors import MemjaxError
+from memjax.errors import MemjaxError, Preempted
 from memjax.training import checkpoint, runs
 from memjax.training.loop import fit
 from memjax.training.sharding import make_mesh
@@ -124,6 +126,35 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint_without_gaps_or_doubles(
     resumed = run(again)
     assert_same(jax.device_get(resumed), state)
     assert lines(again) == lines(folder)
+
+
+def test_metrics_that_were_not_logged_yet_are_part_of_a_checkpoint(tmp_path):
+    rhythm = {"log_every": 3, "checkpoint_every": 2}
+    whole = run(tmp_path / "whole", **rhythm)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "again", step=stopped_at(6), **rhythm)
+    assert_same(jax.device_get(run(tmp_path / "again", **rhythm)), jax.device_get(whole))
+    assert lines(tmp_path / "again") == lines(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("at", [1, 2, 4, 5])
+def test_a_run_that_is_asked_to_stop_saves_first_and_goes_on_as_if_nothing_had_been(tmp_path, at):
+    rhythm = {"log_every": 3, "checkpoint_every": 4}
+    whole = run(tmp_path / "whole", **rhythm)
+    calls = []
+
+    def step(*arguments):
+        calls.append(1)
+        if len(calls) == at:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return stepper()[1](*arguments)
+
+    with pytest.raises(Preempted, match=f"train step {at} is saved"):
+        run(tmp_path / "again", step=step, **rhythm)
+    assert len(calls) == at
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert_same(jax.device_get(run(tmp_path / "again", **rhythm)), jax.device_get(whole))
+    assert lines(tmp_path / "again") == lines(tmp_path / "whole")
 
 
 def test_a_finished_run_is_not_trained_again(whole, tmp_path):
