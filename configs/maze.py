@@ -3,9 +3,10 @@
     memjax train --config=configs/maze.py:imaze,base=mqn,policy=st,entries=4
     memjax train --config=configs/maze.py:single_indicator,base=frmqn,policy=fifo,entries=5 --data_dir=data
 
-imaze: corridors of 5, 7 and 9, tested on 4 to 200. single_indicator: random mazes, read from `tasks.tar.gz` in the data
-folder (github.com/junhyukoh/icml2016-minecraft). policy: fifo, lifo, lru, uniform, im, s, st. Published success, in %,
-test and large: MQN 68.9 and 60.4 (FIFO), 73.2 and 74.8 (ST); FRMQN 84.3 and 91.2 (FIFO), 88.5 and 93.7 (ST).
+imaze: corridors of 5, 7 and 9, tested on 4 to 200. single_indicator: random mazes, tested on those in `tasks.tar.gz` in
+the data folder (github.com/junhyukoh/icml2016-minecraft); its 1,000 for training would be learned by heart, so agents
+learn from others like them. policy: fifo, lifo, lru, uniform, im, s, st. Published success, in %, test and large:
+MQN 68.9 and 60.4 (FIFO), 73.2 and 74.8 (ST); FRMQN 84.3 and 91.2 (FIFO), 88.5 and 93.7 (ST).
 """
 
 from ml_collections import ConfigDict
@@ -28,6 +29,7 @@ def get_config(arg: str = "imaze") -> ConfigDict:
     config = ConfigDict({"system": "agent"})
     config.task = ConfigDict({"name": "maze", "kind": kind, "data_dir": "data", "seed": 0})
     config.task.update(train_lengths="5,7,9", test_lengths="4,6,8,10,15,20,25,30,35,40,100,200")
+    config.task.update(generated=0 if kind == "imaze" else 10_000)
     config.task.update(train=1_000_000, valid=1000, test=100 if kind == "imaze" else 1000)
 
     config.model = ConfigDict({"base": values["base"], "width": 32, "entries": values["entries"]})

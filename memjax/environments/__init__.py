@@ -19,6 +19,7 @@ from memjax.environments.maze import (
     step,
     view,
 )
+from memjax.environments.random_maze import random_mazes
 
 __all__ = [
     "ACTIONS",
@@ -30,6 +31,7 @@ __all__ = [
     "codes",
     "enter",
     "imazes",
+    "random_mazes",
     "read_mazes",
     "reset",
     "stack",

@@ -16,19 +16,21 @@ from memjax.tasks.sequence import check_indices, rising_lengths
 
 ARCHIVE = "tasks.tar.gz"
 _SETS = ("SingleIndicator", "SingleIndicatorTest", "SingleIndicatorLarge")
-_HELD_OUT = 10  # a tenth of the first set is for validation
+_HELD_OUT = 10  # of the archive's set for training a tenth is for validation, if that is trained on
 
 
 @dataclass(frozen=True)
 class MazeSpec:
-    """kind: I-mazes of these lengths, with commas, or the random mazes with one indicator out of `data_dir`'s archive.
+    """kind: I-mazes of these lengths, with commas, or random mazes with one indicator, out of `data_dir`'s archive.
 
-    train and valid are episodes, test those of each length, or of each set of random mazes.
+    generated: how many random mazes are made to train on; 0: the archive's own are for that. train and valid are
+    episodes, test those of each length, or of each set of random mazes.
     """
 
     kind: Literal["imaze", "single_indicator"]
     train_lengths: str
     test_lengths: str
+    generated: int
     data_dir: str
     train: int
     valid: int
@@ -61,10 +63,11 @@ def _check(shape: MazeShape, batch: Batch) -> None:
 class MazeTask:
     """Episodes, each a function of (spec, split, index). A batch: `maze [B]`, a row of `mazes`, `seed [B]`, int32.
 
-    Tag `length` of an I-maze, `mazes` of the original sets. Of the random mazes, a tenth of the first set is for
-    validation; test takes the other two sets, each maze of a set in turn.
+    Tag `length` of an I-maze, `mazes`, a set, of a random one: generated ones and the archive's three. Validation takes
+    the first of those, or, if nothing was generated, a tenth of it, which training then lacks; test takes the other
+    two, each maze of a set in turn.
 
-        task = MazeTask(MazeSpec("imaze", "5,7,9", "4,40", "", 1000, 100, 100, 0))
+        task = MazeTask(MazeSpec("imaze", "5,7,9", "4,40", 0, "", 1000, 100, 100, 0))
         batch = task.examples("train", np.arange(64))
         view, state = environments.enter(jax.random.key(batch["seed"][0]), batch["maze"][0], task.mazes)
     """
@@ -77,25 +80,33 @@ class MazeTask:
         for name in ("train", "valid", "test"):
             require(getattr(spec, name) >= 1, f"config.task.{name} must be at least 1, not {getattr(spec, name)}")
         require(0 <= spec.seed < 2**64, f"config.task.seed must be in [0, 2**64), not {spec.seed}")
-        self.spec = spec
+        require(spec.generated >= 0, f"config.task.generated must be at least 0, not {spec.generated}")
+        self.spec, path = spec, Path(spec.data_dir) / ARCHIVE
         if spec.kind == "imaze":
             trained, tested = (
                 rising_lengths(getattr(spec, f"{part}_lengths"), f"config.task.{part}_lengths", 3)
                 for part in ("train", "test")
             )
+            require(spec.generated == 0, "config.task.generated is for random mazes; an imaze has its lengths")
             lengths = sorted({*trained, *tested})
             tag, names, parts = "length", tuple(map(str, lengths)), [environments.imazes([n]) for n in lengths]
             self._tested = [lengths.index(length) for length in tested]
-            learned = [lengths.index(length) for length in trained]
+            learned = held = [lengths.index(length) for length in trained]
         else:
-            tag, names, learned, self._tested = "mazes", _SETS, [0], [1, 2]
-            parts = [environments.read_mazes(Path(spec.data_dir) / ARCHIVE, name) for name in _SETS]
+            tag, names, parts = "mazes", _SETS, [environments.read_mazes(path, name) for name in _SETS]
+            learned, held, self._tested = [0], [0], [1, 2]
+            if spec.generated:
+                names, parts = (*_SETS, "generated"), [*parts, environments.random_mazes(spec.generated, spec.seed)]
+                learned = [3]
         self.mazes, self._tag = environments.stack(*parts), tag
         self._set = np.repeat(np.arange(len(parts)), [len(part.walls) for part in parts])  # of each maze
-        own = np.flatnonzero(np.isin(self._set, learned))
-        held = len(own) - len(own) // _HELD_OUT
-        self._own = {"train": own, "valid": own} if tag == "length" else {"train": own[:held], "valid": own[held:]}
-        steps = int(np.asarray(self.mazes.limit)[own].max())
+        own = {"train": learned, "valid": held}
+        self._own = {split: np.flatnonzero(np.isin(self._set, sets)) for split, sets in own.items()}
+        if tag == "mazes" and not spec.generated:
+            whole = self._own["train"]
+            last = len(whole) - len(whole) // _HELD_OUT
+            self._own = {"train": whole[:last], "valid": whole[last:]}
+        steps = int(np.asarray(self.mazes.limit)[self._own["train"]].max())
         self.shape = MazeShape(len(self._set), environments.codes(self.mazes), steps, {tag: names})
 
     def size(self, split: Split) -> int:

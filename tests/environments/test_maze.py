@@ -143,6 +143,51 @@ def test_thousands_of_mazes_side_by_side_are_those_alone():
         assert_same(jax.tree.map(lambda x, i=i: x[i], together), alone)
 
 
+def reached(walls, start, closed=()):
+    """The cells that can be reached, by a search in plain Python."""
+    seen, ahead = {start}, [start]
+    while ahead:
+        row, column = ahead.pop()
+        for cell in ((row + 1, column), (row - 1, column), (row, column + 1), (row, column - 1)):
+            if cell not in seen and cell not in closed and not walls[cell]:
+                seen.add(cell)
+                ahead.append(cell)
+    return seen
+
+
+def test_in_a_random_maze_every_cell_and_each_exit_without_the_other_can_be_reached():
+    mazes = environments.random_mazes(60, 1)
+    walls, objects, starts = (np.asarray(x) for x in mazes[:3])
+    for wall, object, start in zip(walls, objects, starts, strict=True):
+        (begin,) = map(tuple, np.argwhere(start))
+        assert reached(wall, begin) == set(map(tuple, np.argwhere(~wall)))
+        sign = int(object.max())
+        assert sign in (3, 6) and sorted(object[object > 0]) == [sign - 2, sign - 1, sign]
+        first, second = (tuple(np.argwhere(object == sign - n)[0]) for n in (2, 1))
+        assert first in reached(wall, begin, {second}) and second in reached(wall, begin, {first})
+        assert tuple(np.argwhere(object == sign)[0]) == (begin[0], begin[1] - 1)
+    assert len({walls[i].tobytes() for i in range(60)}) > 55
+    assert_same(environments.random_mazes(60, 1), mazes)
+    assert (np.asarray(environments.random_mazes(60, 2).walls) != walls).any()
+
+
+@needs_archive
+def test_random_mazes_are_like_the_original_ones():
+    original, ours = environments.read_mazes(ARCHIVE, "SingleIndicator"), environments.random_mazes(1000)
+    assert original.walls.shape == ours.walls.shape
+    assert_same(original[3:], ours[3:])  # limits, colours, rewards, ends
+    for size, place in ((5, (3, 7)), (6, (4, 8)), (7, (4, 9))):
+        shares, free = [], []
+        for mazes in (original, ours):
+            chosen = np.asarray(mazes.starts)[:, *place]
+            cells = ~np.asarray(mazes.walls)[chosen]
+            shares.append(chosen.mean())
+            free.append(cells.sum((1, 2)) - 2)
+            assert cells[:, [1, 1, size, size], [1, size, 1, size]].all()
+        assert abs(shares[0] - shares[1]) < 0.12
+        assert abs(free[0].mean() - free[1].mean()) < 1 and free[1].min() >= free[0].min() - 2
+
+
 @needs_archive
 def test_the_i_mazes_are_the_original_ones():
     for task, lengths in (("IMaze", [5, 7, 9]), ("IMazeTest", [4, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 35, 40])):
@@ -193,6 +238,7 @@ def test_the_random_mazes_are_read(task, shape, limit):
         (lambda: environments.imazes([]), "at least one length"),
         (lambda: environments.imazes([2]), "at least 3, not 2"),
         (lambda: environments.imazes([5], limit=0), "limit must be at least 1"),
+        (lambda: environments.random_mazes(0), "at least 1 maze"),
         (lambda: environments.read_mazes("nowhere.tar.gz", "IMaze"), "there is no file nowhere"),
         (lambda: environments.read_mazes(__file__, "IMaze"), "is no archive of mazes"),
     ],

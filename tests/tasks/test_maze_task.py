@@ -10,8 +10,8 @@ from memjax.errors import MemjaxError
 
 ARCHIVE = Path(__file__).parents[2].parent / "shared" / "data" / "minecraft_mazes"
 SPEC = {
-    "kind": "imaze", "train_lengths": "5,7,9", "test_lengths": "4,5,12", "data_dir": "", "train": 200, "valid": 50,
-    "test": 4, "seed": 0,
+    "kind": "imaze", "train_lengths": "5,7,9", "test_lengths": "4,5,12", "generated": 0, "data_dir": "", "train": 200,
+    "valid": 50, "test": 4, "seed": 0,
 }  # fmt: skip
 
 
@@ -72,9 +72,19 @@ def test_random_mazes_hold_a_tenth_of_the_first_set_out_and_test_on_the_two_othe
     assert task.shape.steps == 50 and int(task.mazes.limit[2999]) == 100
 
 
+@pytest.mark.skipif(not ARCHIVE.exists(), reason="needs the archive of mazes")
+def test_with_generated_mazes_the_whole_first_set_is_held_out():
+    task = maze(kind="single_indicator", data_dir=str(ARCHIVE), generated=60, train=2000, valid=2000, test=2)
+    train, valid, test = (set(every(task, split)["maze"]) for split in ("train", "valid", "test"))
+    assert train == set(range(3000, 3060)) and valid <= set(range(1000)) and test == {1000, 1001, 2000, 2001}
+    assert task.shape.tags["mazes"][3] == "generated" and task.shape.steps == 50
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
+        ({"generated": -1}, r"config\.task\.generated must be at least 0"),
+        ({"generated": 5}, "generated is for random mazes"),
         ({"train": 0}, r"config\.task\.train must be at least 1"),
         ({"train_lengths": "5,x"}, r"config\.task\.train_lengths must be whole numbers with commas"),
         ({"test_lengths": "7,5"}, r"config\.task\.test_lengths must rise from 3 on: 7,5"),

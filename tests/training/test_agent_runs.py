@@ -151,6 +151,7 @@ def test_a_config_is_the_same_after_a_round_trip():
         ({"model__entries": 0}, r"config\.model\.entries must be at least 1"),
         ({"actor_critic__discount": 1.5}, r"config\.actor_critic\.discount must be in"),
         ({"training__batch_size": 32}, "fewer than one batch"),
+        ({"task__generated": 5}, "generated is for random mazes"),
         ({"task__kind": "single_indicator", "task__data_dir": "nowhere"}, "there is no file nowhere"),
     ],
 )
