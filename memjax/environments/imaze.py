@@ -1,12 +1,13 @@
 """The I-maze (Oh et al. 2016): a corridor, a colour at its beginning that says which exit at its end is right."""
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable
 
 import jax.numpy as jnp
 import numpy as np
 
 from memjax.environments.maze import Mazes, stack
-from memjax.errors import require
+from memjax.errors import MemjaxError, require
 
 STEP = -0.04
 # Kinds: 1 and 4 are red, 2 and 5 cyan; 3 is yellow and says that red is right, 6 is lime and says that cyan is.
@@ -15,7 +16,7 @@ REWARDS = (STEP, 1.0, -1.0, STEP, -1.0, 1.0, STEP)
 ENDS = (False, True, True, False, True, True, False)
 
 
-def imazes(lengths: Sequence[int], *, limit: int | None = None) -> Mazes:
+def imazes(lengths: Iterable[int], *, limit: int | None = None) -> Mazes:
     """Two I-mazes for each length, one for each indicator; `length` counts the cells from the first room to the exits.
 
     limit: of the steps, 50 or what that length needs at least if that is more (length + 10).
@@ -23,7 +24,11 @@ def imazes(lengths: Sequence[int], *, limit: int | None = None) -> Mazes:
     >>> imazes([5, 7, 9]).walls.shape
     (6, 11, 7)
     """
-    require(len(lengths) > 0, "imazes needs at least one length")
+    try:
+        lengths = [operator.index(length) for length in lengths]
+    except TypeError:
+        raise MemjaxError(f"imazes needs a list of whole numbers, not {lengths!r}") from None
+    require(lengths, "imazes needs at least one length")
     require(min(lengths) >= 3, f"an I-maze has a length of at least 3, not {min(lengths)}")
     require(limit is None or limit >= 1, f"limit must be at least 1, not {limit}")
     return stack(*(_imaze(length, limit or max(50, length + 10)) for length in lengths))

@@ -1,8 +1,11 @@
 """The original maps of Oh et al. 2016, out of their archive, which is not unpacked."""
 
+import gzip
+import io
 import posixpath
 import re
 import tarfile
+import zlib
 from pathlib import Path
 from typing import cast
 
@@ -10,9 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from memjax.environments.maze import Mazes, stack
-from memjax.errors import MemjaxError, require
+from memjax.errors import MemjaxError, one_line, require
 from memjax.typing import Array
 
+SOURCE = "environment/Forge/eclipse/tasks.tar.gz of github.com/junhyukoh/icml2016-minecraft"
 FLOOR = 1  # in topology.csv; 3 and 5 are walls
 
 
@@ -23,12 +27,15 @@ def read_mazes(archive: str | Path, task: str) -> Mazes:
     sequential ones, whose rewards depend on the order, are not for these mazes. Raises `MemjaxError`, in one line.
     """
     try:
-        with tarfile.open(archive) as tar:
+        # Whole, so that its checksum is looked at: to tarfile, a damaged header is the end of the archive.
+        with gzip.open(archive) as file, tarfile.open(fileobj=io.BytesIO(file.read())) as tar:
             return _read(tar, task)
     except FileNotFoundError:
-        raise MemjaxError(f"there is no file {archive}; the mazes are read from tasks.tar.gz") from None
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise MemjaxError(f"{archive} is no archive of mazes: {str(error).splitlines()[0]}") from None
+        raise MemjaxError(f"there is no file {archive}; the mazes are read from {SOURCE}") from None
+    except MemjaxError:
+        raise
+    except (tarfile.TarError, zlib.error, EOFError, OSError, LookupError, ValueError) as error:
+        raise MemjaxError(f"{archive} is no archive of mazes, or is damaged: {one_line(error)}") from None
 
 
 def _read(tar: tarfile.TarFile, task: str) -> Mazes:
@@ -55,11 +62,20 @@ def _read(tar: tarfile.TarFile, task: str) -> Mazes:
         place = _resolved(links, folder)
         for goal in (name for name in inside.get(place, ()) if name.startswith("goal_")):
             grids = [_grid(text(f"{place}/{name}")) for name in ("topology.csv", goal, goal.replace("goal_", "spawn_"))]
+            require(len({grid.shape for grid in grids}) == 1, f"the archive's {place} has grids of several sizes")
             grids = [grids[0] != FLOOR, grids[1], grids[2] == 1]
             walls, objects, starts = (cast(Array, grid[None]) for grid in grids)
             parts.append(Mazes(walls, objects, starts, limits, *kinds))
     require(parts, f"task {task!r} of the archive has no maps")
-    return stack(*parts)
+    mazes = stack(*parts)
+    begins = np.asarray(mazes.starts & ~mazes.walls).any((1, 2)).all() and mazes.limit[0] >= 1
+    require(begins, f"task {task!r} of the archive has a maze without a start, or no steps for it")
+    most = int(mazes.objects.max())
+    require(
+        int(mazes.objects.min()) >= 0 and most < len(rewards),
+        f"task {task!r} of the archive has no reward for object {most}",
+    )
+    return mazes
 
 
 def _contents(tar: tarfile.TarFile, task: str) -> tuple[dict[str, str], dict[str, str]]:

@@ -105,8 +105,10 @@ def step(
     """
     del key
     ahead = jnp.asarray(_AHEAD)[state.facing]
-    free = ~params.walls[state.maze, state.row + ahead[0], state.column + ahead[1]]
-    moves = (action == 0) & free & ~state.ended
+    row, column = state.row + ahead[0], state.column + ahead[1]
+    height, width = params.walls.shape[1:]
+    inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)  # an index of -1 would be the last row
+    moves = (action == 0) & inside & ~params.walls[state.maze, row, column] & ~state.ended
     row, column = state.row + moves * ahead[0], state.column + moves * ahead[1]
     turn = jnp.where(state.ended, 0, jnp.where(action == 1, -1, jnp.where(action == 2, 1, 0)))
     kind = params.objects[state.maze, row, column]

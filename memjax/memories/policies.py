@@ -17,7 +17,7 @@ class Candidates(NamedTuple):
 
     encodings: as the base network has them. used: when a question last attended to each, or else when it came. input:
     what has just arrived. logits: the base network's attention between the input, as a question, and each of them;
-    zeros for a policy without a cell of its own.
+    zeros where the policy does not look at them.
     """
 
     encodings: Float[Array, "M d"]
@@ -66,6 +66,8 @@ class Policy(nn.Module):
         draws = key is not None and self.sampled
         goes = jax.random.categorical(cast(Key, key), log_probs) if draws else log_probs.argmax()
         chosen = jnp.arange(log_probs.shape[0]) == goes  # no gather: on an Explicit mesh it has no gradient
+        if not self.sampled:
+            log_probs = jnp.where(chosen, 0.0, -1e30)  # a rule: the order of its scores is all that they say
         probs = jnp.exp(log_probs)
         entropy = -(probs * jnp.where(candidates.mask, log_probs, 0)).sum()
         return Choice(goes, jnp.where(chosen, log_probs, 0).sum(), entropy, probs), kept
@@ -74,6 +76,7 @@ class Policy(nn.Module):
         self, key: Key, candidates: Candidates, kept: Float[Array, "M k"]
     ) -> tuple[Float[Array, "M"], Float[Array, "M k"]]:
         """Scores and what is kept, of the candidates in another order, given in their own."""
+        assert not self.by_use and not self.own_cell, "used and logits would have to be turned too"
         # By a matrix, not by indices: see above.
         count = candidates.mask.shape[0]
         turn = jax.nn.one_hot(jax.random.permutation(key, count), count)

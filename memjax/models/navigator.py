@@ -29,7 +29,7 @@ class Seen(NamedTuple):
 
 class NavigatorState(NamedTuple):
     """An agent on its way. nothing: what the policy keeps with a cell of its own. hidden, cell, read: of the context,
-    zeros for an MQN. critic: the GRU's state. step: how many views it has had.
+    at which an MQN does not look back. critic: the GRU's state. step: how many views it has had.
     """
 
     buffer: ops.Buffer
@@ -69,13 +69,14 @@ class Navigator(nn.Module):
         h = W_c e (mqn)    h, c = LSTM([e, o_before], h_before, c_before) (frmqn)
         o = sum_i softmax_i(h · k_i) v_i    g = f(W_h h + o), f a ReLU on half of the units    logits = W_a g + b
 
-    The policy sees v as encodings and `h · k` as attention. Critic: linear of the sum of all v, the view's own among
-    them, and of g, GRU over time, linear. Source: Control of Memory, Active Perception, and Action in Minecraft (Oh et
-    al. 2016), 4, with logits in place of Q; LEMN, 3.1 and 4.1.
+    The policy sees v as encodings, h as input and `h · k` as attention. Critic: linear of the sum of all v that are
+    held, with the view's own, and of g, GRU over time, linear. Source: Control of Memory, Active Perception, and Action
+    in Minecraft (Oh et al. 2016), 4, with logits in place of Q; LEMN, 3.1 and 4.1.
 
         agent = Navigator(codes, len(environments.ACTIONS), "mqn", 32, 4, "st")
         params = agent.init(key, view)
-        decision, state = agent.apply(params, view, state, key)    # draws; without a key: the likeliest
+        decision, state = agent.apply(params, view)    # a new agent, the likeliest action and eviction
+        decision, state = agent.apply(params, view, state, act_key, evict_key)    # both drawn
     """
 
     codes: int
@@ -112,11 +113,14 @@ class Navigator(nn.Module):
         return NavigatorState(ops.Buffer(entries, jnp.array(0)), kept, none, none, none, none, jnp.array(0))
 
     def __call__(
-        self, view: Int[Array, "D S"], state: NavigatorState | None = None, key: Key | None = None
+        self,
+        view: Int[Array, "D S"],
+        state: NavigatorState | None = None,
+        act_key: Key | None = None,
+        evict_key: Key | None = None,
     ) -> tuple[Decision, NavigatorState]:
-        """The decision at a view, and the state after it was written. No state: a new agent."""
+        """The decision at a view, and the state after it was written. No state: a new agent; no key: the likeliest."""
         state = self.initial_state() if state is None else state
-        act_key, evict_key = (None, None) if key is None else jax.random.split(key)
         buffer, size = state.buffer, self.entries
         filled = jnp.arange(size) < buffer.filled
         e = nn.relu(self.encode(jax.nn.one_hot(view.ravel(), self.codes).ravel()))

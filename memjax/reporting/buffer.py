@@ -8,7 +8,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from memjax.reporting.runs import Run, pick
+from memjax.reporting.runs import Run, drawn_from, pick
 from memjax.reporting.style import INK, PALETTE, new_figure, shown_names, styled
 
 RING: dict[str, Any] = {
@@ -26,8 +26,9 @@ def buffer(runs: Sequence[Run]) -> Figure | None:
     """The first test episode of the first run that has one: which line was held when. None if no run has one."""
     for run, name in zip(runs, shown_names(runs)):
         watched = pick(run.evaluation, "buffer")
-        if isinstance(watched, dict):
-            return draw_buffer(watched, name)
+        if watched is not None:
+            with drawn_from(run, "buffer"):
+                return draw_buffer(watched, name)
     return None
 
 

@@ -26,7 +26,9 @@ CAPTIONS = {
     "places": "Accuracy by the place of the evidence in the stream, with 95% intervals for the number of examples.",
     "maps": "Accuracy, in %, by two things at once.",
     "buffer": "Which lines of the first test episode the buffer held at each step, before the step's own line.",
-    "walk": "A test episode: the maze, the way through it, and at a few steps the view and the views that were held.",
+    "walk": "Of two test episodes the one in which a view was held longest. Under the maze, at a few steps, what the "
+    "agent saw (it stands below, looking up), and the views that it held: of which step, how much each was read, and "
+    "with what probability it stayed.",
     "slots": "How much each segment of the stream changed each slot; every panel has its own scale.",
 }
 

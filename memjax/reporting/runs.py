@@ -1,14 +1,15 @@
 """A run folder, read: its config, its curves, its evaluation."""
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from memjax.errors import require
+from memjax.errors import MemjaxError, one_line, require
 from memjax.files import read_entries, read_object
 
 
@@ -61,6 +62,18 @@ def load_run(path: str | Path) -> Run:
         evaluation = read_object(path / "evaluation.json")
         _check_evaluation(evaluation, path / "evaluation.json")
     return Run(path.resolve().name or str(path), path, config, curves, validation, evaluation)
+
+
+@contextlib.contextmanager
+def drawn_from(run: Run, what: str) -> Iterator[None]:
+    """Turns what cannot be drawn of a part of the evaluation into one line: whatever is wrong, the file is damaged."""
+    try:
+        yield
+    except (AttributeError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        path = run.path / "evaluation.json"
+        raise MemjaxError(
+            f"{path} is damaged: its {what} cannot be drawn ({one_line(error)}); evaluate again"
+        ) from None
 
 
 def distinct_names(runs: Sequence[Run]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a task is: its shape, and examples made from (split, index). NumPy only; a task knows nothing of models."""
+"""What a task is: its shape, and examples made from (split, index). A task knows nothing of models; NumPy only."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -16,6 +16,7 @@ from memjax.tasks.sequence import check_indices, rising_lengths
 
 ARCHIVE = "tasks.tar.gz"
 _SETS = ("SingleIndicator", "SingleIndicatorTest", "SingleIndicatorLarge")
+LONGEST = 10_000  # cells of a corridor: more is a slip of the hand
 _HELD_OUT = 10  # of the archive's set for training a tenth is for validation, if that is trained on
 
 
@@ -81,7 +82,8 @@ class MazeTask:
             require(getattr(spec, name) >= 1, f"config.task.{name} must be at least 1, not {getattr(spec, name)}")
         require(0 <= spec.seed < 2**64, f"config.task.seed must be in [0, 2**64), not {spec.seed}")
         require(spec.generated >= 0, f"config.task.generated must be at least 0, not {spec.generated}")
-        self.spec, path = spec, Path(spec.data_dir) / ARCHIVE
+        self.spec, path = spec, Path(spec.data_dir)
+        path = path if path.is_file() else path / ARCHIVE
         if spec.kind == "imaze":
             trained, tested = (
                 rising_lengths(getattr(spec, f"{part}_lengths"), f"config.task.{part}_lengths", 3)
@@ -89,6 +91,7 @@ class MazeTask:
             )
             require(spec.generated == 0, "config.task.generated is for random mazes; an imaze has its lengths")
             lengths = sorted({*trained, *tested})
+            require(lengths[-1] <= LONGEST, f"config.task: a corridor has at most {LONGEST} cells, not {lengths[-1]}")
             tag, names, parts = "length", tuple(map(str, lengths)), [environments.imazes([n]) for n in lengths]
             self._tested = [lengths.index(length) for length in tested]
             learned = held = [lengths.index(length) for length in trained]

@@ -10,6 +10,7 @@ import numpy as np
 from memjax import environments, tasks
 from memjax.config import AgentConfig
 from memjax.environments import Mazes, MazeState
+from memjax.memories.policies import policies
 from memjax.models import Navigator, build_navigator
 from memjax.models.navigator import Decision, NavigatorState
 from memjax.tasks.contract import Batch
@@ -33,7 +34,7 @@ def agent_experiment(config: AgentConfig) -> Experiment:
     def facts(params: Params, metrics: dict[str, Any]) -> dict[str, Any]:
         del metrics
         state = state_bytes(lambda: agent.apply(params, method="initial_state"))
-        # In the middle: neither of the shortest nor of the longest; of an I-maze, both indicators.
+        # In the middle of the test; of I-mazes, neighbours have one indicator each.
         middle = task.size("test") // 2
         some = task.examples("test", np.arange(middle, min(middle + 2, task.size("test"))))
         return {"chance": 0.5, "state_bytes": state, "maze": watch(agent, task.mazes, params, some)}
@@ -56,6 +57,7 @@ class Moment(NamedTuple):
 
 
 class _Way(NamedTuple):
+    key: Key
     view: Int[Array, "D S"]
     maze: MazeState
     agent: NavigatorState
@@ -68,20 +70,25 @@ def _begin_maze(mazes: Mazes, example: Example) -> tuple[Array, MazeState]:
 
 def _begin(agent: Navigator, mazes: Mazes, params: Params, example: Example) -> _Way:
     view, maze = _begin_maze(mazes, example)
+    key = jax.random.key(example["seed"])
     memory = cast(NavigatorState, agent.apply(params, method="initial_state"))
-    return _Way(view, maze, memory, jnp.array(False))
+    return _Way(key, view, maze, memory, jnp.array(False))
 
 
 def _move(agent: Navigator, mazes: Mazes, params: Params, way: _Way, key: Key | None) -> tuple[_Way, Moment]:
-    decision, memory = cast(tuple[Decision, NavigatorState], agent.apply(params, way.view, way.agent, key))
+    act_key, evict_key = (None, None) if key is None else jax.random.split(key)
+    if key is None and policies[agent.policy].sampled and not policies[agent.policy].learned:
+        evict_key = jax.random.fold_in(way.key, way.maze.step)  # by the episode, so that every test is the same
+    found = agent.apply(params, way.view, way.agent, act_key, evict_key)
+    decision, memory = cast(tuple[Decision, NavigatorState], found)
     nothing = jax.random.key(0)  # a maze draws nothing
     view, maze, reward, ended = environments.step(nothing, way.maze, decision.action, mazes)
-    after = _Way(view, maze, memory, way.won | (ended & (reward > 0)))
+    after = _Way(way.key, view, maze, memory, way.won | (ended & (reward > 0)))
     return after, Moment(way.maze, way.view, decision, reward, way.maze.ended)
 
 
 def walk(agent: Navigator, mazes: Mazes, steps: int, params: Params, example: Example, key: Key | None) -> Moment:
-    """An episode of `steps` steps, `[steps]` each; those after its end do not count. A key draws all actions."""
+    """An episode of `steps` steps, `[steps]` each; those after its end do not count. With a key, all is drawn."""
 
     def step(way, key):
         return _move(agent, mazes, params, way, key)
@@ -91,7 +98,7 @@ def walk(agent: Navigator, mazes: Mazes, steps: int, params: Params, example: Ex
 
 
 def agent_objective(agent: Navigator, mazes: Mazes, steps: int, how: ActorCritic) -> Loss:
-    """`actor_critic_loss` of what the agent did and of what its buffer gave up, the mean over a batch's steps."""
+    """`actor_critic_loss` of what the agent did and of what its buffer gave up, the mean over a microbatch's steps."""
 
     def one(params: Params, example: Example) -> tuple[dict[str, Array], dict[str, Array]]:
         moments = walk(agent, mazes, steps, params, example, example["key"])
@@ -127,19 +134,24 @@ def _init(agent: Navigator, mazes: Mazes, key: Key, example: Example) -> Params:
 def watch(agent: Navigator, mazes: Mazes, params: Params, batch: Batch) -> dict[str, Any]:
     """Of the episodes of a batch the one in which a view was held longest, step by step, the likeliest always taken.
 
-    grid: the codes of the maze's cells. place: row, column and direction (0 north, 1 east, ..) at each step; view,
-    action, actions (how likely each was), reward. held, attention, eviction: the steps at which the entries came, how
-    much each was attended to, how likely each was to go.
+    grid: the codes of the maze's cells. place: row, column and direction (0 north, 1 east, ..) at each step, and at the
+    end; end: in words. view, action, actions (how likely each was), reward at each step. held, attention, eviction: the
+    steps at which the entries came, how much each was attended to, how likely each was to go.
     """
     examples = {name: jnp.asarray(batch[name]) for name in ("maze", "seed")}
     steps = int(np.asarray(mazes.limit)[batch["maze"]].max())
-    run = jax.jit(jax.vmap(lambda params, example: walk(agent, mazes, steps, params, example, None), (None, 0)))
+    # One step more, to see where it ended.
+    run = jax.jit(jax.vmap(lambda params, example: walk(agent, mazes, steps + 1, params, example, None), (None, 0)))
     episodes = jax.tree.map(np.asarray, run(params, examples))
     came = episodes.decision.entries
-    ages = np.where((came >= 0) & ~episodes.before[..., None], np.arange(steps)[:, None] - came, 0)
+    ages = np.where((came >= 0) & ~episodes.before[..., None], np.arange(steps + 1)[:, None] - came, 0)
     chosen = int(ages.max((1, 2)).argmax())
     moments = jax.tree.map(lambda leaf: leaf[chosen], episodes)
     real = range(int((~moments.before).sum()))
+    place = np.stack([moments.state.row, moments.state.column, moments.state.facing], 1)[: len(real) + 1].tolist()
+    object = int(np.asarray(mazes.objects)[int(batch["maze"][chosen]), place[-1][0], place[-1][1]])
+    exited = bool(np.asarray(mazes.ends)[object])
+    right = moments.reward[len(real) - 1] > 0
     decision = moments.decision
     held = [[int(came) for came in decision.entries[t] if came >= 0] for t in real]
 
@@ -148,7 +160,8 @@ def watch(agent: Navigator, mazes: Mazes, params: Params, batch: Batch) -> dict[
 
     return {
         "grid": np.asarray(environments.cells(mazes, int(batch["maze"][chosen]))).tolist(),
-        "place": np.stack([moments.state.row, moments.state.column, moments.state.facing], 1)[: len(real)].tolist(),
+        "place": place,
+        "end": ("the right exit" if right else "the wrong exit") if exited else "out of time",
         "view": moments.view[: len(real)].tolist(),
         "action": [environments.ACTIONS[action] for action in decision.action[: len(real)]],
         "actions": np.exp(decision.actions[: len(real)]).round(4).tolist(),

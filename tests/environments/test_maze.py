@@ -5,6 +5,8 @@ colours exchanged; the limit one step late.
 """
 
 import functools
+import io
+import tarfile
 from pathlib import Path
 
 import jax
@@ -188,6 +190,12 @@ def test_random_mazes_are_like_the_original_ones():
         assert abs(free[0].mean() - free[1].mean()) < 1 and free[1].min() >= free[0].min() - 2
 
 
+@pytest.mark.parametrize("lengths", [5, [5.5], "57"])
+def test_lengths_that_are_none_are_one_clear_line(lengths, unchecked):
+    with pytest.raises(MemjaxError, match="a list of whole numbers, not"):
+        environments.imazes(lengths)
+
+
 @needs_archive
 def test_the_i_mazes_are_the_original_ones():
     for task, lengths in (("IMaze", [5, 7, 9]), ("IMazeTest", [4, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 35, 40])):
@@ -247,6 +255,64 @@ def test_what_cannot_be_a_maze_is_one_clear_line(make, words):
     with pytest.raises(MemjaxError, match=words) as caught:
         make()
     assert "\n" not in str(caught.value)
+
+
+def archive(path, changes):
+    """A small archive of one maze, with some of its files changed; None leaves one out."""
+    grid = {"topology.csv": "5,5,5\n5,1,5\n5,1,5\n5,5,5", "goal_0.csv": "0,0,0\n0,1,0\n0,0,0\n0,0,0"}
+    files = {f"maps/0/{name}": text for name, text in (grid | {"spawn_0.csv": "0,0,0\n0,0,0\n0,1,0\n0,0,0"}).items()}
+    files["goalInfo.xml"] = '<goal reward="-0.04" terminate="0"/><goal reward="1" terminate="1" objectID="1"/>'
+    files["blockTypeInfo.xml"], files["task.xml"] = '<block id="1" goalID="1"/>', '<end after="50"/>'
+    with tarfile.open(path, "w:gz") as tar:
+        for name, text in {**files, **changes}.items():
+            if text is not None:
+                member = tarfile.TarInfo(f"tasks/Own/{name}")
+                member.size = len(data := text if isinstance(text, bytes) else text.encode())
+                tar.addfile(member, io.BytesIO(data))
+    return path
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"maps/0/topology.csv": "5,x,5"},
+        {"maps/0/topology.csv": "5,5\n5"},
+        {"maps/0/topology.csv": ""},
+        {"maps/0/goal_0.csv": "0,0\n0,0"},
+        {"maps/0/goal_0.csv": "0,0,0\n0,9,0\n0,0,0\n0,0,0"},
+        {"maps/0/spawn_0.csv": "0,0,0\n0,0,0\n0,0,0\n0,0,0"},
+        {"goalInfo.xml": '<goal reward="a" terminate="0"/>'},
+        {"goalInfo.xml": "nothing"},
+        {"goalInfo.xml": b"\xff\xfe"},
+        {"task.xml": "no limit"},
+        {"task.xml": '<end after="0"/>'},
+        {"blockTypeInfo.xml": None},
+    ],
+)
+def test_a_damaged_map_is_one_clear_line(changes, tmp_path):
+    assert environments.read_mazes(archive(tmp_path / "good.tar.gz", {}), "Own").walls.shape == (1, 4, 3)
+    with pytest.raises(MemjaxError, match="archive") as caught:
+        environments.read_mazes(archive(tmp_path / "bad.tar.gz", changes), "Own")
+    assert "\n" not in str(caught.value)
+
+
+def test_an_archive_with_altered_bytes_is_refused_whatever_they_are(tmp_path):
+    data = archive(tmp_path / "good.tar.gz", {}).read_bytes()
+    for place in range(40, len(data) - 8, 7):
+        (tmp_path / "bad.tar.gz").write_bytes(data[:place] + bytes([data[place] ^ 85]) + data[place + 1 :])
+        with pytest.raises(MemjaxError, match="is no archive of mazes, or is damaged"):
+            environments.read_mazes(tmp_path / "bad.tar.gz", "Own")
+
+
+def test_an_agent_does_not_leave_a_map_without_walls_around_it():
+    open_ = random_mazes(0)._replace(walls=jnp.zeros((3, 7, 8), bool))
+    for facing in range(4):
+        state = MazeState(
+            *map(jnp.array, (0, 0 if facing == NORTH else 6, 0 if facing == WEST else 7, facing, 0, False))
+        )
+        _, after, _, _ = jitted("step")(jax.random.key(0), state, jnp.array(0), open_)
+        inside = AHEAD[facing][0] + int(state.row) in range(7) and AHEAD[facing][1] + int(state.column) in range(8)
+        assert inside == ((after.row, after.column) != (state.row, state.column))
 
 
 @needs_archive

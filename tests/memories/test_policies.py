@@ -67,6 +67,10 @@ def test_what_goes_is_drawn_with_a_key_and_the_likeliest_without(name):
     assert drawn <= set(np.flatnonzero(MASK)) and len(drawn) > 1
 
 
-def test_a_rule_that_does_not_draw_minds_no_key():
-    choose, params, candidates, kept = made("lru")
+@pytest.mark.parametrize("name", ["fifo", "lifo", "lru"])
+def test_a_rule_is_certain_and_minds_no_key(name):
+    choose, params, candidates, kept = made(name)
+    choice, _ = choose(params, candidates, kept, None)
+    assert choice.probabilities.tolist() == [float(i == choice.goes) for i in range(M)]
+    assert choice.entropy == 0 == choice.log_prob
     assert_same(choose(params, candidates, kept, jax.random.key(0)), choose(params, candidates, kept, None))

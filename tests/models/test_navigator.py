@@ -40,7 +40,8 @@ def made(base, policy, nop=True):
         keys = None if key is None else jax.random.split(key, len(views))
 
         def step(state, inputs):
-            decision, state = net.apply(params, inputs[0], state, inputs[1])
+            both = (None, None) if inputs[1] is None else jax.random.split(inputs[1])
+            decision, state = net.apply(params, inputs[0], state, *both)
             return state, decision
 
         return jax.lax.scan(step, net.apply(params, method="initial_state"), (views, keys))[1]

@@ -51,7 +51,7 @@ def walk(p, views, *, codes, base, size, policy, nop=True):
         if not nop:
             scores = scores[: len(held)]
             states = np.array([*states[: len(held)], new_kept])
-        shares = softmax(scores) if len(scores) else np.ones(1)
+        shares = retention.shares(policy, scores)
 
         critic = gru_step(gru_of(p, "critic"), critic, linear(p, "expects", np.append(values.sum(0), g)))
         goes, full = int(np.argmax(shares)), len(held) == size

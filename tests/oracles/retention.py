@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from oracles.attention import softmax
 from oracles.gru import gru_scan, gru_step, sigmoid
 
 
@@ -70,6 +71,14 @@ def policy_scores(policy, p, encodings, states, used, z=None, query=None):
         return spatial_scores(score, features), states
     score.hidden = gru_of(p, "over_time")
     return temporal_scores(score, features, states)
+
+
+def shares(policy, scores):
+    """How likely each candidate is to go: a rule that does not draw is certain."""
+    if not len(scores):
+        return np.ones(1)
+    certain = policy in ("fifo", "lifo", "lru")
+    return (np.arange(len(scores)) == np.argmax(scores)).astype(float) if certain else softmax(scores)
 
 
 def generalized_advantages(rewards, values, discounts, last_value, trace):

@@ -3,7 +3,6 @@
 import numpy as np
 
 from oracles import memory_network, retention
-from oracles.attention import softmax
 from oracles.gru import gru_scan, gru_step
 from oracles.retention import gru_of
 
@@ -66,7 +65,7 @@ def read(params, texts, asked, *, answers, hops, size, policy, nop=True):
         if not nop:
             scores, encodings = scores[: len(held)], encodings[: len(held)]
             states = np.array([*states[: len(held)], new_kept])
-        shares = softmax(scores) if len(scores) else np.ones(1)
+        shares = retention.shares(policy, scores)
 
         summed = encodings.sum(0) @ params["expects"]["kernel"] + params["expects"]["bias"]
         critic = gru_step(gru_of(params, "critic"), critic, summed)

@@ -1,7 +1,9 @@
 """The picture of a buffer shows what was held, and where a question's lines were."""
 
 import numpy as np
+import pytest
 
+from memjax.errors import MemjaxError
 from memjax.reporting import figures, load_run
 from memjax.reporting.buffer import buffer, draw_buffer
 
@@ -36,3 +38,9 @@ def test_the_report_has_it_where_a_run_has_a_buffer(make_run):
     run = load_run(make_run("with", evaluation={"label": "ST", "metrics": {}, "buffer": WATCHED}))
     assert buffer([without]) is None
     assert "buffer" in figures([without, run]) and "buffer" not in figures([without])
+
+
+def test_a_buffer_that_cannot_be_drawn_is_one_clear_line(make_run):
+    run = load_run(make_run("bad", evaluation={"label": "ST", "metrics": {}, "buffer": WATCHED | {"held": [[99]]}}))
+    with pytest.raises(MemjaxError, match="its buffer cannot be drawn"):
+        buffer([run])

@@ -89,6 +89,7 @@ def test_with_generated_mazes_the_whole_first_set_is_held_out():
         ({"train_lengths": "5,x"}, r"config\.task\.train_lengths must be whole numbers with commas"),
         ({"test_lengths": "7,5"}, r"config\.task\.test_lengths must rise from 3 on: 7,5"),
         ({"test_lengths": "2"}, "must rise from 3 on"),
+        ({"test_lengths": "5,99999999999999999999"}, "a corridor has at most 10000 cells"),
         ({"kind": "single_indicator", "data_dir": "nowhere"}, "there is no file nowhere"),
         ({"seed": -1}, r"config\.task\.seed must be in"),
     ],

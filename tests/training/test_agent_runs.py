@@ -85,7 +85,7 @@ def test_an_episode_is_agent_and_maze_in_turn():
         for t, key in enumerate(jax.random.split(keys[i], 50)):
             assert found.before[i, t] == ended
             assert (found.view[i, t] == view).all() and found.state.row[i, t] == place.row
-            decision, state = decide(params, view, state, key)
+            decision, state = decide(params, view, state, *jax.random.split(key))
             assert found.decision.action[i, t] == decision.action
             view, place, reward, ended = step(key, place, decision.action, mazes)
             assert found.reward[i, t] == reward
@@ -126,12 +126,30 @@ def test_an_agent_is_tested_by_its_likeliest_actions_until_the_end():
 
 def test_what_is_watched_is_the_way_and_what_was_held_on_it():
     trained, _, agent, params, batch, _ = made()
-    one = {name: np.asarray(value[:1]) for name, value in batch.items()}
-    watched = watch(agent, trained.task.mazes, params, one)
-    steps = len(watched["place"])
-    assert {len(watched[name]) for name in ("view", "action", "actions", "reward", "held", "attention")} == {steps}
+    some = {name: np.asarray(value) for name, value in batch.items()}
+    run = jax.vmap(lambda example: walk(agent, trained.task.mazes, 50, params, example, None))
+    moments = jax.tree.map(np.asarray, jax.jit(run, compiler_options=quick())(batch))
+    oldest = [
+        max((t - came for t in np.flatnonzero(~before) for came in entries[t] if came >= 0), default=0)
+        for entries, before in zip(moments.decision.entries, moments.before, strict=True)
+    ]
+    i = int(np.argmax(oldest))
+    assert i > 0
+    watched = watch(agent, trained.task.mazes, params, some)
+    steps = len(watched["view"])
+    assert steps == (~moments.before[i]).sum() == len(watched["place"]) - 1
+    assert watched["view"] == moments.view[i, :steps].tolist()
+    np.testing.assert_allclose(watched["reward"], moments.reward[i, :steps], atol=1e-4)
+    assert watched["action"] == [environments.ACTIONS[a] for a in moments.decision.action[i, :steps]]
+    for name in ("attention", "eviction"):
+        expected = getattr(moments.decision, name)[i]
+        for t, held in enumerate(watched["held"]):
+            np.testing.assert_allclose(watched[name][t], expected[t, : len(held)], atol=1e-4)
+    last, exits = watched["reward"][-1], {1.0: "the right exit", -1.0: "the wrong exit"}
+    assert watched["end"] == exits.get(last, "out of time")
+    assert {len(watched[name]) for name in ("view", "action", "actions", "reward", "held")} == {steps}
     grid = np.array(watched["grid"])
-    for (row, column, facing), view in zip(watched["place"], watched["view"], strict=True):
+    for (row, column, facing), view in zip(watched["place"], watched["view"], strict=False):
         assert grid[row][column] != 2 and view[0][2] == grid[row][column] and facing in range(4)
     for t, held in enumerate(watched["held"]):
         assert len(held) == min(t, 3) and all(came < t for came in held)
