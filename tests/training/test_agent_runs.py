@@ -125,17 +125,18 @@ def test_an_agent_is_tested_by_its_likeliest_actions_until_the_end():
 
 
 def test_what_is_watched_is_the_way_and_what_was_held_on_it():
-    trained, _, agent, params, batch, _ = made()
-    some = {name: np.asarray(value) for name, value in batch.items()}
-    run = jax.vmap(lambda example: walk(agent, trained.task.mazes, 50, params, example, None))
-    moments = jax.tree.map(np.asarray, jax.jit(run, compiler_options=quick())(batch))
+    trained, _, agent, params, _, _ = made()
+    mazes = trained.task.mazes._replace(limit=jnp.array([6, 20, 9, 12]))
+    batch = {"maze": np.array([0, 2, 1, 3]), "seed": np.arange(4)}
+    run = jax.vmap(lambda example: walk(agent, mazes, 20, params, example, None))
+    moments = jax.tree.map(np.asarray, jax.jit(run, compiler_options=quick())(jax.tree.map(jnp.asarray, batch)))
     oldest = [
         max((t - came for t in np.flatnonzero(~before) for came in entries[t] if came >= 0), default=0)
         for entries, before in zip(moments.decision.entries, moments.before, strict=True)
     ]
     i = int(np.argmax(oldest))
-    assert i > 0
-    watched = watch(agent, trained.task.mazes, params, some)
+    assert i > 0 and oldest.count(max(oldest)) == 1
+    watched = watch(agent, mazes, params, batch)
     steps = len(watched["view"])
     assert steps == (~moments.before[i]).sum() == len(watched["place"]) - 1
     assert watched["view"] == moments.view[i, :steps].tolist()
