@@ -55,9 +55,7 @@ def random_mazes(count: int, seed: int = 0) -> Mazes:
 
     yellow = (rng.random(count) < 0.5)[:, None, None]
     sign = corridor & ~start
-    objects = np.select(
-        [red, cyan, sign], np.where(yellow, [[[[1]]], [[[2]]], [[[3]]]], [[[[4]]], [[[5]]], [[[6]]]]), 0
-    )
+    objects = red * 1 + cyan * 2 + sign * 3 + (red | cyan | sign) * np.where(yellow, 0, 3)
     grids = ~free, objects.astype(np.int32), start, np.full(count, LIMIT, np.int32)
     kinds = np.array(COLOURS, np.int32), np.array(REWARDS, np.float32), np.array(ENDS)
     return Mazes(*map(jnp.asarray, (*grids, *kinds)))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from oracles import retention
 from oracles.checking import quick
-from training.tiny import CONFIGS, config_file, flags
+from training.tiny import CONFIGS, config_file, flags, mapping
 
 from memjax import cli, environments
 from memjax.config import from_mapping, to_mapping
@@ -30,11 +30,7 @@ SIZES = {
 
 
 def prepared(arg="imaze", **changes):
-    settings = config_file("maze")(arg).to_dict()
-    for path, value in {**SIZES, **{name.replace("__", "."): value for name, value in changes.items()}}.items():
-        section, key = path.split(".")
-        settings[section][key] = value
-    return experiment.prepare(from_mapping(settings))
+    return experiment.prepare(from_mapping(mapping(arg, "maze", SIZES, **changes)))
 
 
 @functools.cache

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles.checking import assert_close, quick
-from training.tiny import CONFIGS, config_file, flags
+from training.tiny import CONFIGS, config_file, flags, mapping
 
 from memjax import cli
 from memjax.config import from_mapping, to_mapping
@@ -23,11 +23,7 @@ SIZES = {
 
 
 def prepared(arg="copy", **changes):
-    settings = config_file("algorithmic")(arg).to_dict()
-    for path, value in {**SIZES, **{name.replace("__", "."): value for name, value in changes.items()}}.items():
-        section, key = path.split(".")
-        settings[section][key] = value
-    return experiment.prepare(from_mapping(settings))
+    return experiment.prepare(from_mapping(mapping(arg, "algorithmic", SIZES, **changes)))
 
 
 @pytest.mark.slow

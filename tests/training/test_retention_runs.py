@@ -10,7 +10,7 @@ import pytest
 from oracles import retention
 from oracles.checking import assert_close, assert_same, quick
 from rich.console import Console
-from training.tiny import CONFIGS, config_file, flags
+from training.tiny import CONFIGS, config_file, flags, mapping
 
 from memjax import cli
 from memjax.config import from_mapping, to_mapping
@@ -28,11 +28,7 @@ SIZES = {
 
 
 def prepared(arg="noisy", **changes):
-    settings = config_file("retention")(arg).to_dict()
-    for path, value in {**SIZES, **{name.replace("__", "."): value for name, value in changes.items()}}.items():
-        section, key = path.split(".")
-        settings[section][key] = value
-    return experiment.prepare(from_mapping(settings))
+    return experiment.prepare(from_mapping(mapping(arg, "retention", SIZES, **changes)))
 
 
 @functools.cache
