@@ -188,8 +188,9 @@ def config_of(command: str) -> dict:
 
 
 def without_place(config: dict) -> dict:
-    """A config that is the same on every machine."""
-    return config | {"task": {key: value for key, value in config["task"].items() if key != "data_dir"}}
+    """A config that is the same on every machine: without the place of its data, and without its mesh."""
+    task = {key: value for key, value in config["task"].items() if key != "data_dir"}
+    return {key: value for key, value in config.items() if key != "mesh"} | {"task": task}
 
 
 def is_finished(folder: Path, config: dict) -> bool:

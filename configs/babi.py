@@ -81,4 +81,5 @@ def get_config(arg: str = "rehearsal") -> ConfigDict:
     else:
         config.optimizer.decay_steps = 1000
         config.training.update(steps=11_000, sampler_steps=3000)
+    config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
     return config

@@ -1,6 +1,7 @@
-"""The one exception for what a user can cause, the two checks that raise it, and that of a run asked to stop."""
+"""The one exception for what a user can cause, the two checks that raise it, that of a run asked to stop; remarks."""
 
 import difflib
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -36,6 +37,11 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> MemjaxError:
     near = difflib.get_close_matches(str(name), known, n=1) or difflib.get_close_matches(str(name).lower(), known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
     return MemjaxError(f"unknown {kind} {name!r}; {hint}")
+
+
+def remark(message: str) -> None:
+    """Says, beside the results, what a user should know though nothing has to be done."""
+    print(f"memjax: {message}", file=sys.stderr, flush=True)
 
 
 def one_line(error: BaseException) -> str:

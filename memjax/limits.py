@@ -1,5 +1,6 @@
 """Which configs cannot be: sizes and weights that contradict themselves or each other, each one line."""
 
+import dataclasses
 from functools import singledispatch
 
 from memjax.errors import require
@@ -28,6 +29,16 @@ def _check_training(config: AnyConfig) -> None:
         "validate_examples", "checkpoint_every",
     )  # fmt: skip
     _at_least(config, "training", 0, "seed")
+    sizes = dataclasses.asdict(config.mesh)
+    for axis, size in sizes.items():
+        require(size == -1 or size >= 1, f"config.mesh.{axis} must be at least 1, or -1 for the rest, not {size}")
+    rest = [axis for axis, size in sizes.items() if size == -1]
+    require(len(rest) < 2, f"config.mesh: one axis may be -1, not {' and '.join(rest)}")
+    require(
+        config.mesh.sequence == 1 or isinstance(config, Config),
+        f"config.mesh.sequence is for streams that are encoded segment by segment; for this task it must be 1, not "
+        f"{config.mesh.sequence}",
+    )
     require(clip > 0, f"config.optimizer.clip_norm must be above 0, not {clip}")
     require(
         training.batch_size % training.microbatches == 0,

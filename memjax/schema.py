@@ -83,6 +83,20 @@ class AskedTrainingConfig(TrainingConfig):
 
 
 @dataclass(frozen=True)
+class MeshConfig:
+    """Devices along each axis; one may be -1, all the rest. Where a run is computed: no part of what it computes.
+
+    data, fsdp: rows of a batch are split over both; parameters are kept in parts over fsdp. model: heads, hidden units,
+    words. sequence: segments of the stream, while they are encoded.
+    """
+
+    data: int
+    fsdp: int
+    sequence: int
+    model: int
+
+
+@dataclass(frozen=True)
 class Config:
     """A whole experiment with a memory that is asked, or with a system that reads the stream directly."""
 
@@ -93,6 +107,7 @@ class Config:
     rehearsal: RehearsalConfig
     optimizer: OptimizerConfig
     training: AskedTrainingConfig
+    mesh: MeshConfig
 
     @property
     def rehearses(self) -> bool:
@@ -139,6 +154,7 @@ class SequenceConfig:
     model: SequenceModelConfig
     optimizer: OptimizerConfig
     training: TrainingConfig
+    mesh: MeshConfig
 
 
 @dataclass(frozen=True)
@@ -163,6 +179,7 @@ class BitsConfig:
     model: CellConfig
     optimizer: OptimizerConfig
     training: TrainingConfig
+    mesh: MeshConfig
 
 
 @dataclass(frozen=True)
@@ -214,6 +231,7 @@ class RetentionConfig:
     actor_critic: ActorCriticConfig
     optimizer: OptimizerConfig
     training: RetentionTrainingConfig
+    mesh: MeshConfig
 
 
 @dataclass(frozen=True)
@@ -226,6 +244,7 @@ class AgentConfig:
     actor_critic: ActorCriticConfig
     optimizer: OptimizerConfig
     training: TrainingConfig
+    mesh: MeshConfig
 
 
 AnyConfig = Config | SequenceConfig | BitsConfig | RetentionConfig | AgentConfig

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax.sharding import PartitionSpec
 
 from memjax.errors import require
 from memjax.ops.recurrence import carry_like
@@ -79,7 +80,8 @@ def memorize(
 
     `block` segments are encoded and written at a time; the slots are the same. Default: all of them, but on CPU about
     100 items, whose features stay in the cache and in memory that is used again. With `remat`, the gradient keeps only
-    the state at the borders of the blocks, and computes the rest again: a stream of any length fits.
+    the state at the borders of the blocks, and computes the rest again: a stream of any length fits. On a mesh with an
+    axis "sequence", over which segments may lie, all are encoded at once, where they are, and then brought together.
 
     Going on from a `state` gives what one call on the whole stream would have given, at any segment border; a stream of
     no segments leaves the state as it is. Inside a Flax module call it on a bound memory; outside, as
@@ -112,11 +114,15 @@ def memorize(
     elif not memory.is_initializing():
         check_state(memory, state)
     length, width = mask.shape
+    split = jax.sharding.get_abstract_mesh().shape.get("sequence", 1) > 1
     if block is None:
-        block = max(1, 100 // width) if jax.default_backend() == "cpu" else length
+        block = max(1, 100 // width) if jax.default_backend() == "cpu" and not split else length
     blocks = -(-length // block)
     if blocks <= 1 or memory.is_initializing():
-        return memory.write_stream(state, memory.encode(items, mask), mask, key=key)
+        features = memory.encode(items, mask)
+        if split:  # or the scan would ask other devices for each of its segments
+            features, mask = jax.lax.with_sharding_constraint((features, mask), PartitionSpec())
+        return memory.write_stream(state, features, mask, key=key)
 
     # Of one size: one that divides the stream, or else the one with the least padding.
     block = next((size for size in range(block, block // 2, -1) if length % size == 0), -(-length // blocks))

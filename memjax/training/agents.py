@@ -40,7 +40,8 @@ def agent_experiment(config: AgentConfig) -> Experiment:
         return {"chance": 0.5, "state_bytes": state, "maze": watch(agent, task.mazes, params, some)}
 
     label = f"{model.base.upper()}, {model.policy.upper()}, {model.entries} entries"
-    return Experiment(config, label, task, make_mesh(config.training.batch_size), (phase,), facts)
+    mesh = make_mesh(config.mesh, config.training.batch_size)
+    return Experiment(config, label, task, mesh, (phase,), facts)
 
 
 class Moment(NamedTuple):

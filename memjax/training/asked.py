@@ -38,7 +38,8 @@ def asked_experiment(config: Config) -> Experiment:
             found["slot_changes"] = slot_changes(model, params, task, min(SLOT_EXAMPLES, task.size("test")))
         return found
 
-    return Experiment(config, _label(config), task, make_mesh(training.batch_size), tuple(phases), facts)
+    mesh = make_mesh(config.mesh, config.training.batch_size)
+    return Experiment(config, _label(config), task, mesh, tuple(phases), facts)
 
 
 def _phase(name: str, steps: int, model: System | HistorySampler, loss) -> Phase:

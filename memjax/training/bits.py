@@ -31,7 +31,8 @@ def bits_experiment(config: BitsConfig) -> Experiment:
         return {"classes": 2, "chance": 0.5, "state_bytes": state, "metrics": metrics | _wrong_bits(metrics)}
 
     label = config.model.cell.upper()
-    return Experiment(config, label, task, make_mesh(config.training.batch_size), (phase,), facts)
+    mesh = make_mesh(config.mesh, config.training.batch_size)
+    return Experiment(config, label, task, mesh, (phase,), facts)
 
 
 def _wrong_bits(metrics: dict[str, Any]) -> dict[str, Any]:

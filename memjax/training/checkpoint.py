@@ -1,14 +1,27 @@
-"""Checkpoints: the training state, the position in the data, metrics not logged yet, saved together by Orbax."""
+"""Checkpoints: the training state and the metrics that are not logged yet, saved together by Orbax.
 
+The position in the data is no part of one: a batch is a function of its number (see data.py). What was saved on one
+mesh is restored on any other. Each holds a sum over all its bits; one that does not have it any more is passed over.
+"""
+
+import hashlib
 from pathlib import Path
 
-import grain
 import jax
+import numpy as np
 import orbax.checkpoint as ocp
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh
 
-from memjax.errors import MemjaxError
+from memjax.errors import MemjaxError, one_line, remark
+from memjax.training.sharding import placed
 from memjax.training.step import TrainState
-from memjax.typing import Params
+from memjax.typing import Any, Array, PyTree
+
+Unlogged = list[dict[str, float]]
+
+# What a damaged file is to Orbax and to what it reads with; a checkpoint of another model is a ValueError, too.
+DAMAGE = (ValueError, KeyError, TypeError, AttributeError, IndexError, OSError, RuntimeError)
 
 
 def open_checkpoints(folder: Path, keep: int = 2) -> ocp.CheckpointManager:
@@ -19,59 +32,74 @@ def open_checkpoints(folder: Path, keep: int = 2) -> ocp.CheckpointManager:
     return ocp.CheckpointManager(folder.resolve(), options=options)
 
 
-Unlogged = list[dict[str, float]]
-
-
-def save(
-    manager: ocp.CheckpointManager, step: int, state: TrainState, data: grain.DatasetIterator, unlogged: Unlogged
-) -> None:
-    """Saves all of it. To be called before the next batch is drawn, so that the position is that of the state."""
+def save(manager: ocp.CheckpointManager, step: int, state: TrainState, unlogged: Unlogged) -> None:
+    """Saves all of it, in the background."""
     arguments = ocp.args.Composite(
         state=ocp.args.StandardSave(state._asdict()),
-        data=grain.checkpoint.CheckpointSave(data),
-        unlogged=ocp.args.JsonSave({"entries": unlogged}),
+        record=ocp.args.JsonSave({"unlogged": unlogged, "digest": digest(state._asdict())}),
     )
     manager.save(step, args=arguments)
 
 
-def restore(
-    manager: ocp.CheckpointManager, like: TrainState, data: grain.DatasetIterator
-) -> tuple[TrainState, Unlogged]:
-    """The newest state, in the shapes, types and shardings of `like`, and what was not logged; moves `data` too."""
-    step = manager.latest_step()
-    target = _abstract(like._asdict())
-    arguments = ocp.args.Composite(
-        state=ocp.args.StandardRestore(target),
-        data=grain.checkpoint.CheckpointRestore(data),
-        unlogged=ocp.args.JsonRestore(),
+def restore(manager: ocp.CheckpointManager, like: TrainState, mesh: Mesh) -> tuple[TrainState, Unlogged]:
+    """The newest state that is whole, on this mesh, and what was not logged then; a remark on newer ones, which are
+    damaged. Raises `MemjaxError` if none is whole, or all are of another model.
+    """
+    target = jax.tree.map(
+        lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place),
+        like._asdict(),
+        placed(mesh, like)._asdict(),
     )
-    try:
-        restored = manager.restore(step, args=arguments)
-    except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
-        raise _foreign(manager, step) from error
-    return TrainState(**restored["state"]), restored["unlogged"]["entries"]
-
-
-def restore_params(manager: ocp.CheckpointManager, like: TrainState) -> tuple[int, Params]:
-    """(step, parameters) of the newest checkpoint. Raises `MemjaxError` if it holds another model."""
-    step = manager.latest_step()
-    if step is None:
+    steps = sorted(manager.all_steps(), reverse=True)
+    if not steps:
         raise MemjaxError(f"{manager.directory} holds no checkpoint; train the run first")
-    try:
-        restored = manager.restore(
-            step, args=ocp.args.Composite(state=ocp.args.StandardRestore(_abstract(like._asdict())))
-        )
-    except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
-        raise _foreign(manager, step) from error
-    return step, restored["state"]["params"]
-
-
-def _abstract(tree):
-    return jax.tree.map(ocp.utils.to_shape_dtype_struct, tree)
-
-
-def _foreign(manager: ocp.CheckpointManager, step: int | None) -> MemjaxError:
-    return MemjaxError(
-        f"checkpoint {step} in {manager.directory} is damaged or of another model; "
+    damaged = []
+    for step in steps:
+        try:
+            state, record = _read(manager, step, target)
+        except DAMAGE as error:
+            damaged.append((step, one_line(error)))
+            continue
+        for newer, reason in damaged:
+            remark(f"checkpoint {newer} in {manager.directory} is damaged ({reason}); step {step} takes its place")
+        return TrainState(**state), record["unlogged"]
+    raise MemjaxError(
+        f"checkpoint {steps[0]} in {manager.directory} is damaged or of another model ({damaged[0][1]}); "
         "give the run another folder, or delete it to start again"
     )
+
+
+def _read(manager: ocp.CheckpointManager, step: int, target: PyTree) -> tuple[dict[str, Any], dict[str, Any]]:
+    arguments = ocp.args.Composite(state=ocp.args.StandardRestore(target), record=ocp.args.JsonRestore())
+    found = manager.restore(step, args=arguments)
+    if digest(found["state"]) != found["record"]["digest"]:
+        raise ValueError("its sum is another")
+    return found["state"], found["record"]
+
+
+def digest(tree: PyTree) -> str:
+    """A sum over the bits of all leaves, each weighted by its place: the same however the leaves lie on devices."""
+    sums = [_weighted_sum(leaf) for leaf in jax.tree.leaves(tree)]
+    if jax.process_count() > 1:
+        own = np.array(sums, np.uint64).view(np.uint32)  # JAX has no 64 bits, unless asked
+        every = np.ascontiguousarray(multihost_utils.process_allgather(own)).view(np.uint64)
+        sums = every.sum(axis=0, dtype=np.uint64)
+    return hashlib.sha256(np.array(sums, np.uint64).tobytes()).hexdigest()
+
+
+def _weighted_sum(leaf: Array) -> np.uint64:
+    """The part of a leaf's sum that this process has: of its shards, without the copies."""
+    total, strides = np.zeros(1, np.uint64), np.cumprod((1, *leaf.shape[:0:-1]))[::-1]
+    for shard in leaf.addressable_shards:
+        if shard.replica_id:
+            continue
+        bits = np.asarray(shard.data)
+        bits = bits.view(f"u{bits.itemsize}").astype(np.uint64)
+        place = np.zeros((1,) * bits.ndim, np.uint64)
+        for axis, (part, stride) in enumerate(zip(shard.index, strides)):
+            along = np.arange(*part.indices(leaf.shape[axis]), dtype=np.uint64) * np.uint64(stride)
+            place = place + along.reshape([-1 if i == axis else 1 for i in range(bits.ndim)])
+        # Odd weights, far from each other: no bit is lost, and what changes places changes the sum.
+        weights = (place * np.uint64(2) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        total += (bits * weights).sum(dtype=np.uint64)
+    return total[0]

@@ -3,37 +3,37 @@
 from collections.abc import Iterator
 
 import grain
-import jax
 import numpy as np
 
-from memjax.errors import require
 from memjax.tasks import AnyTask, Batch, Split, check_batch
 
+ALL = slice(None)
 
-def train_batches(task: AnyTask, batch_size: int, seed: int) -> grain.DatasetIterator:
-    """An iterator over this process's share of each batch; its position can be checkpointed.
 
-    Every epoch visits all training examples in an order of its own, which depends on the seed and the epoch alone.
+def train_batches(
+    task: AnyTask, batch_size: int, seed: int, start: int = 0, rows: slice = ALL
+) -> grain.DatasetIterator:
+    """An iterator over these rows of each batch, from batch `start` on.
+
+    Every epoch visits all training examples in an order of its own, which depends on the seed and the epoch alone: what
+    is in a batch depends on its number, and not on how many processes read it.
     """
-    processes = jax.process_count()
-    require(batch_size % processes == 0, f"batch size {batch_size} must be a multiple of {processes} processes")
     size = task.size("train")
 
     def load(indices: np.ndarray) -> Batch:
-        batch = task.examples("train", indices)
+        batch = task.examples("train", indices[rows])
         check_batch(task.shape, batch)
-        return trimmed(batch) if processes == 1 else batch  # processes must agree on a shape
+        return trimmed(batch) if len(indices[rows]) == batch_size else batch  # processes must agree on a shape
 
     indices = grain.MapDataset.range(size).seed(seed).shuffle().repeat()
-    share = indices[jax.process_index() :: processes]
-    batches = share.batch(batch_size // processes, drop_remainder=True).map(load)
+    batches = indices.batch(batch_size, drop_remainder=True)[start:].map(load)
     return iter(batches.to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=4)))
 
 
 def evaluation_batches(
-    task: AnyTask, split: Split, batch_size: int, limit: int | None = None
+    task: AnyTask, split: Split, batch_size: int, limit: int | None = None, rows: slice = ALL
 ) -> Iterator[tuple[Batch, np.ndarray]]:
-    """(batch, weight) over a split once, or over `limit` examples spread evenly over it.
+    """(batch, weight) over a split once, or over `limit` examples spread evenly over it; of each batch these rows.
 
     The last batch is filled up with examples of weight 0, so that all batches have one shape.
     """
@@ -43,8 +43,9 @@ def evaluation_batches(
     indices = np.arange(count) * size // count
     for start in range(0, count, batch_size):
         chunk = indices[start : start + batch_size]
-        filled = np.resize(chunk, batch_size)
-        yield trimmed(task.examples(split, filled)), (np.arange(batch_size) < len(chunk)).astype(np.float32)
+        filled, real = np.resize(chunk, batch_size)[rows], (np.arange(batch_size) < len(chunk)).astype(np.float32)[rows]
+        batch = task.examples(split, filled)
+        yield (trimmed(batch) if len(filled) == batch_size else batch), real
 
 
 def trimmed(batch: Batch) -> Batch:

@@ -14,7 +14,7 @@ from memjax.models import AskedMemory, System
 from memjax.tasks import AnyTask, Split, Task
 from memjax.training.data import evaluation_batches
 from memjax.training.objective import answer_example
-from memjax.training.sharding import place_batch, replicated, split
+from memjax.training.sharding import place_batch, replicated, rows_here
 from memjax.typing import Any, Array, Float, Params
 
 
@@ -44,6 +44,7 @@ def make_evaluator(measure: Callable[[Params, dict], Measured], task: AnyTask, m
     tags = task.shape.tags
 
     def sums(params: Params, batch: dict, weight: jax.Array) -> dict:
+        params = jax.lax.with_sharding_constraint(params, replicated(mesh))
         measured = jax.vmap(measure, (None, 0))(params, batch)
         finite = jnp.isfinite(measured.loss)
         loss, right = (jnp.where(finite, x, 0) for x in (measured.loss, measured.right))
@@ -54,13 +55,13 @@ def make_evaluator(measure: Callable[[Params, dict], Measured], task: AnyTask, m
             totals[tag] = jax.nn.one_hot(batch[tag], len(values)).T @ stacked
         return totals
 
-    whole, rows = replicated(mesh), split(mesh)
-    sums = jax.jit(sums, in_shardings=(whole, rows, rows), out_shardings=whole)
+    sums, rows = jax.jit(sums, out_shardings=replicated(mesh)), rows_here(mesh, batch_size)
 
     def evaluate(params: Params, split: Split, limit: int | None = None) -> dict[str, Any]:
         totals: dict[str, np.ndarray] = {}
-        for batch, weight in evaluation_batches(task, split, batch_size, limit):
-            part = jax.device_get(sums(params, place_batch(mesh, batch), place_batch(mesh, weight)))
+        for batch, weight in evaluation_batches(task, split, batch_size, limit, rows):
+            weighted = place_batch(mesh, {"weight": weight}, batch_size)
+            part = jax.device_get(sums(params, place_batch(mesh, batch, batch_size), **weighted))
             totals = {name: totals.get(name, 0) + value.astype(np.float64) for name, value in part.items()}
         loss, losses, right, answers, diverged, examples = totals["all"]
         by_tag = {

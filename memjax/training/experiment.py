@@ -22,6 +22,7 @@ from memjax.training.bits import bits_experiment
 from memjax.training.phase import Experiment, initial_state, load_phase, phase_evaluator, run_phase
 from memjax.training.retention import retention_experiment
 from memjax.training.sequences import sequence_experiment
+from memjax.training.sharding import row_parts
 from memjax.typing import Params
 
 
@@ -31,6 +32,11 @@ def prepare(config: AnyConfig) -> Experiment:
     task, batch_size = experiment.task, config.training.batch_size
     examples = task.size("train")
     require(examples >= batch_size, f"there are {examples} training examples, fewer than one batch of {batch_size}")
+    rows, microbatches = batch_size // row_parts(experiment.mesh), config.training.microbatches
+    require(
+        rows % microbatches == 0,
+        f"config.training.microbatches {microbatches} must divide {rows}, the rows of a batch that each device has",
+    )
     check_batch(task.shape, task.examples("train", np.arange(batch_size)))
     jax.eval_shape(lambda: initial_state(experiment, experiment.phases[-1]))  # sizes that cannot be end here
     return experiment

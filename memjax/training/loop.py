@@ -20,8 +20,9 @@ from memjax.errors import MemjaxError, Preempted
 from memjax.tasks import AnyTask
 from memjax.training import checkpoint
 from memjax.training.data import train_batches
+from memjax.training.placement import placement_table
 from memjax.training.runs import MetricsLog
-from memjax.training.sharding import place_batch, replicated
+from memjax.training.sharding import place_batch, placed, rows_here
 from memjax.training.step import TrainState
 from memjax.typing import Params
 
@@ -44,23 +45,31 @@ def fit(
     Writes metrics, and checkpoints under `folder/phase`. Raises `MemjaxError` on a loss that is not finite, naming the
     step, the part and the last good checkpoint; and `Preempted` when it is asked to stop, after one more checkpoint.
     """
-    state = jax.device_put(state, replicated(mesh))
+    state = jax.device_put(state, placed(mesh, state))
+    if mesh.size > 1:
+        console.print(placement_table(state))
     with (
-        contextlib.closing(train_batches(task, config.batch_size, config.seed)) as data,
         contextlib.closing(MetricsLog(folder, phase)) as log,
         checkpoint.open_checkpoints(folder / phase) as manager,
         _progress(console) as progress,
         _termination() as terminated,
+        contextlib.ExitStack() as opened,
     ):
         window = _Window()
         if manager.latest_step() is not None:
-            state, window.entries = checkpoint.restore(manager, state, data)
+            state, window.entries = checkpoint.restore(manager, state, mesh)
         start = int(state.step)
+        for damaged in (step for step in manager.all_steps() if step > start):
+            manager.delete(damaged)
+        rows = rows_here(mesh, config.batch_size)
+        data = opened.enter_context(
+            contextlib.closing(train_batches(task, config.batch_size, config.seed, start, rows))
+        )
         bar = progress.add_task(phase, total=steps, completed=start, latest="compiling")
         began, pending = time.perf_counter() - log.truncate(start), None
 
         for step in range(start + 1, steps + 1):
-            state, metrics = step_fn(state, frozen, place_batch(mesh, next(data)))
+            state, metrics = step_fn(state, frozen, place_batch(mesh, next(data), config.batch_size))
             # The metrics of the step before are fetched while this one runs.
             previous, pending = pending, (step, metrics)
             if previous:
@@ -86,7 +95,7 @@ def fit(
                     accuracy = f"validation accuracy {valid['accuracy']:.3f}"
                     console.print(f"{phase} {step}/{steps}  {accuracy}  {time.perf_counter() - began:.0f} s")
             if saving:
-                checkpoint.save(manager, step, state, data, window.entries)
+                checkpoint.save(manager, step, state, window.entries)
             if stopping and step < steps:
                 manager.wait_until_finished()
                 raise Preempted(f"{phase} step {step} is saved")

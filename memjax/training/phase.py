@@ -67,7 +67,11 @@ def run_phase(experiment: Experiment, folder: Path, phase: Phase, frozen: Params
     """Trains a phase in a run folder, going on where it was: the parameters at its end."""
     config, task, mesh = experiment.config, experiment.task, experiment.mesh
     training, validate = config.training, phase_evaluator(experiment, phase)
-    state = initial_state(experiment, phase)
+
+    def begin(frozen: Params) -> TrainState:
+        state = initial_state(experiment, phase)
+        return state._replace(params=phase.begin(state.params, frozen))
+
     state = fit(
         folder,
         phase.name,
@@ -79,7 +83,7 @@ def run_phase(experiment: Experiment, folder: Path, phase: Phase, frozen: Params
             training.microbatches,
             training.seed,
         ),
-        state._replace(params=phase.begin(state.params, frozen)),
+        jax.jit(begin)(frozen),
         frozen,
         lambda params: validate(params, "valid", training.validate_examples),
         task,
@@ -97,7 +101,8 @@ def load_phase(experiment: Experiment, folder: Path, phase: Phase) -> tuple[int,
     require((folder / phase.name).is_dir(), f"{folder / phase.name} holds no checkpoint; train the run first")
     like = jax.eval_shape(lambda: initial_state(experiment, phase))
     with checkpoint.open_checkpoints(folder / phase.name) as manager:
-        return checkpoint.restore_params(manager, like)
+        state, _ = checkpoint.restore(manager, like, experiment.mesh)
+    return int(state.step), state.params
 
 
 def phase_evaluator(experiment: Experiment, phase: Phase) -> Callable[..., dict[str, Any]]:

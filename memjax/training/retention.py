@@ -36,7 +36,8 @@ def retention_experiment(config: RetentionConfig) -> Experiment:
     first = [phase("base", config.training.base_steps, fifo)] if config.training.base_steps else []
     phases = (*first, phase("train", config.training.steps, reader))
     label = f"{config.model.policy.upper()}, {config.model.entries} entries"
-    return Experiment(config, label, task, make_mesh(config.training.batch_size), phases, partial(_facts, reader, task))
+    mesh = make_mesh(config.mesh, config.training.batch_size)
+    return Experiment(config, label, task, mesh, phases, partial(_facts, reader, task))
 
 
 def retention_objective(reader: StreamReader, lines: Array, how: ActorCritic) -> Loss:

@@ -49,8 +49,9 @@ def open_run(folder: Path, config: AnyConfig) -> None:
     with writing(folder):
         exists = path.exists()
     if exists:
-        same = to_mapping(read_config(folder)) == to_mapping(config)
-        require(same, f"{folder} holds a run with another config; give another --run, or delete the folder")
+        # On another mesh it is the same run.
+        own, asked = (to_mapping(each) | {"mesh": None} for each in (read_config(folder), config))
+        require(own == asked, f"{folder} holds a run with another config; give another --run, or delete the folder")
         return
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)

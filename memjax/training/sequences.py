@@ -35,7 +35,8 @@ def sequence_experiment(config: SequenceConfig) -> Experiment:
             found["metrics"] = metrics | {"perplexity": math.exp(min(metrics["answer_loss"], 700))}
         return found
 
-    return Experiment(config, _label(config.model), task, make_mesh(config.training.batch_size), (phase,), facts)
+    mesh = make_mesh(config.mesh, config.training.batch_size)
+    return Experiment(config, _label(config.model), task, mesh, (phase,), facts)
 
 
 def sequence_objective(model: SequenceModel) -> Loss:

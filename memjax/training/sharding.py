@@ -1,21 +1,49 @@
-"""Where arrays lie: one mesh of all devices, batches split over its data axis, parameters whole on each."""
+"""Where arrays lie: the mesh of all devices, and how batches and states are put on it. The rules: placement.py."""
+
+import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from memjax.config import MeshConfig
 from memjax.errors import require
+from memjax.training.placement import spec_of
 from memjax.typing import PyTree
 
+ROWS = ("data", "fsdp")  # the rows of a batch are split over both
 
-def make_mesh(batch_size: int) -> Mesh:
-    """All devices along one axis, "data". The batch must divide evenly over them."""
-    devices = jax.device_count()
+
+def make_mesh(config: MeshConfig, batch_size: int) -> Mesh:
+    """All devices along the axes that the config says. The batch must divide evenly over data and fsdp."""
+    sizes = axis_sizes(config, jax.device_count())
+    mesh = jax.make_mesh(tuple(sizes.values()), tuple(sizes), axis_types=(AxisType.Auto,) * len(sizes))
+    parts = row_parts(mesh)
     require(
-        batch_size % devices == 0,
-        f"config.training.batch_size {batch_size} must be a multiple of the {devices} devices",
+        batch_size % parts == 0,
+        f"config.training.batch_size {batch_size} must be a multiple of {parts}, the devices along data and fsdp",
     )
-    return jax.make_mesh((devices,), ("data",), axis_types=(AxisType.Auto,))
+    require(
+        parts % jax.process_count() == 0 or jax.process_count() % parts == 0,
+        f"{parts} parts of a batch cannot be shared out evenly to {jax.process_count()} processes; change config.mesh",
+    )
+    return mesh
+
+
+def axis_sizes(config: MeshConfig, devices: int) -> dict[str, int]:
+    """The size of each axis, outermost first. Axes with the most traffic come last: their devices are neighbours."""
+    sizes = {"data": config.data, "fsdp": config.fsdp, "sequence": config.sequence, "model": config.model}
+    given = math.prod(size for size in sizes.values() if size != -1)
+    wanted = ", ".join(f"{name}={size}" for name, size in sizes.items())
+    fits = devices % given == 0 if -1 in sizes.values() else devices == given
+    require(fits, f"config.mesh ({wanted}) does not fit the {devices} devices that there are")
+    return {name: devices // given if size == -1 else size for name, size in sizes.items()}
+
+
+def row_parts(mesh: Mesh) -> int:
+    """Into how many parts the rows of a batch are split."""
+    return math.prod(mesh.shape[axis] for axis in ROWS)
 
 
 def replicated(mesh: Mesh) -> NamedSharding:
@@ -23,11 +51,41 @@ def replicated(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec())
 
 
-def split(mesh: Mesh) -> NamedSharding:
-    """Leading axis split over the data axis."""
-    return NamedSharding(mesh, PartitionSpec("data"))
+def placed(mesh: Mesh, tree: PyTree) -> PyTree:
+    """The sharding of each parameter, or of whatever has a parameter's path and shape, as an optimizer's moments."""
+
+    def one(path, leaf):
+        name = jax.tree_util.keystr(path, simple=True, separator="/")
+        return NamedSharding(mesh, PartitionSpec(*spec_of(name, jnp.shape(leaf), mesh.shape)))
+
+    return jax.tree.map_with_path(one, tree)
 
 
-def place_batch(mesh: Mesh, batch: dict[str, np.ndarray] | np.ndarray) -> PyTree:
-    """This process's rows of a batch as arrays over the whole mesh."""
-    return jax.tree.map(lambda x: jax.make_array_from_process_local_data(split(mesh), x), batch)
+def fsdp_specs(mesh: Mesh, tree: PyTree) -> PyTree:
+    """Where each parameter is cut over fsdp, and nothing else."""
+    return jax.tree.map(
+        lambda place: PartitionSpec(*(axis if axis == "fsdp" else None for axis in place.spec)), placed(mesh, tree)
+    )
+
+
+def rows_here(mesh: Mesh, batch_size: int) -> slice:
+    """The rows of a batch that this process's devices hold."""
+    sharding = NamedSharding(mesh, PartitionSpec(ROWS))
+    parts = sharding.addressable_devices_indices_map((batch_size,)).values()
+    bounds = [index[0].indices(batch_size) for index in parts if index]
+    return slice(min(start for start, _, _ in bounds), max(stop for _, stop, _ in bounds))
+
+
+def place_batch(mesh: Mesh, batch: dict[str, np.ndarray], batch_size: int) -> dict[str, jax.Array]:
+    """A batch over the whole mesh, from this process's rows of it: rows over data and fsdp, segments over sequence."""
+    parts = mesh.shape["sequence"]
+
+    def place(name: str, x: np.ndarray) -> jax.Array:
+        spec = PartitionSpec(ROWS)
+        if parts > 1 and name in ("stream", "mask"):
+            # Padding segments write nothing.
+            x = np.pad(x, [(0, 0), (0, -x.shape[1] % parts)] + [(0, 0)] * (x.ndim - 2))
+            spec = PartitionSpec(ROWS, "sequence")
+        return jax.make_array_from_process_local_data(NamedSharding(mesh, spec), x, (batch_size, *x.shape[1:]))
+
+    return {name: place(name, np.asarray(x)) for name, x in batch.items()}

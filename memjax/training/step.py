@@ -6,11 +6,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jax.sharding import Mesh
+from jax.sharding import Mesh, PartitionSpec
 
 from memjax.config import OptimizerConfig
 from memjax.training.objective import Example, Loss
-from memjax.training.sharding import replicated, split
+from memjax.training.sharding import ROWS, fsdp_specs, placed, replicated, row_parts
 from memjax.typing import Array, Params
 
 Metrics = dict[str, Array]
@@ -52,7 +52,7 @@ def make_step(
         gradient = optax.microbatching.microbatch(
             gradient,
             argnums=2,
-            microbatch_size=batch_size // microbatches,
+            microbatch_size=batch_size // row_parts(mesh) // microbatches,
             accumulator=optax.microbatching.AccumulationType.MEAN,
         )
 
@@ -62,12 +62,46 @@ def make_step(
         if "stream" in batch:
             # Negatives take items from the neighbour's stream, drawn before the batch is cut into microbatches.
             extended |= {f"other_{name}": jnp.roll(batch[name], 1, axis=0) for name in ("stream", "mask")}
-        gradients, metrics = gradient(state.params, frozen, extended)
+        gradients, metrics = over_rows(gradient, mesh, state.params, frozen, extended)
         updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
         # Of the new parameters: what is not finite must be seen before it is saved.
         metrics |= {"grad_norm": optax.global_norm(gradients), "param_norm": optax.global_norm(params)}
-        return TrainState(state.step + 1, params, opt_state), metrics
+        new = TrainState(state.step + 1, params, opt_state)
+        return jax.lax.with_sharding_constraint((new, metrics), (placed(mesh, new), replicated(mesh)))
 
-    whole = replicated(mesh)
-    return jax.jit(step, in_shardings=(whole, whole, split(mesh)), out_shardings=(whole, whole), donate_argnums=0)
+    return jax.jit(step, donate_argnums=0)
+
+
+def over_rows(gradient: Callable, mesh: Mesh, params: Params, frozen: Params, batch: Example) -> tuple[Params, Metrics]:
+    """Gradients and metrics, each the mean over all devices' rows; gradients lie as their parameters do.
+
+    Each device takes its rows alone, so that there are messages before and after, and none inside: left to the
+    compiler, the gradient of a scan over a stream is summed over the devices at every segment.
+    """
+    specs, frozen_specs = (fsdp_specs(mesh, tree) for tree in (params, frozen))
+    axes = tuple(axis for axis in ROWS if mesh.shape[axis] > 1)
+
+    def gather(kept: Array, spec: PartitionSpec) -> Array:
+        return jax.lax.all_gather(kept, "fsdp", axis=spec.index("fsdp"), tiled=True) if "fsdp" in spec else kept
+
+    def mean(gradient: Array, spec: PartitionSpec) -> Array:
+        """Over all devices; of what is cut over fsdp only the part that is kept here."""
+        if "fsdp" not in spec:
+            return jax.lax.pmean(gradient, axes)
+        kept = jax.lax.psum_scatter(gradient, "fsdp", scatter_dimension=spec.index("fsdp"), tiled=True)
+        return jax.lax.psum(kept, tuple(set(axes) - {"fsdp"})) / row_parts(mesh)
+
+    def local(params: Params, frozen: Params, batch: Example) -> tuple[Params, Metrics]:
+        params, frozen = jax.tree.map(gather, params, specs), jax.tree.map(gather, frozen, frozen_specs)
+        gradients, metrics = gradient(params, frozen, batch)
+        return jax.tree.map(mean, gradients, specs), jax.lax.pmean(metrics, axes)
+
+    return jax.shard_map(
+        local,
+        mesh=mesh,
+        in_specs=(specs, frozen_specs, PartitionSpec(ROWS)),
+        out_specs=(specs, PartitionSpec()),
+        axis_names=set(ROWS),
+        check_vma=False,
+    )(params, frozen, batch)

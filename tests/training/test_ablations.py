@@ -77,7 +77,7 @@ def two_steps(made):
     first = jax.device_get(random_params(build(config, task.shape), example))
     state = jax.device_put(init_state(first, optimizer), jax.NamedSharding(made.mesh, jax.P()))
     for i in range(2):
-        batch = place_batch(made.mesh, task.examples("train", np.arange(8 * i, 8 * i + 8)))
+        batch = place_batch(made.mesh, task.examples("train", np.arange(8 * i, 8 * i + 8)), 8)
         state, metrics = step(state, frozen, batch)
         metrics = jax.device_get(metrics)
         assert_finite(metrics)

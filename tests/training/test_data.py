@@ -3,7 +3,6 @@
 import contextlib
 
 import grain
-import jax
 import numpy as np
 import pytest
 from oracles.checking import assert_same
@@ -33,8 +32,8 @@ class Counting:
 
 
 @contextlib.contextmanager
-def opened(task, batch_size=4, seed=0):
-    data = train_batches(task, batch_size, seed)
+def opened(task, batch_size=4, seed=0, **part):
+    data = train_batches(task, batch_size, seed, **part)
     try:
         yield data
     finally:
@@ -72,13 +71,9 @@ def test_a_batch_may_reach_into_the_next_epoch():
 
 @pytest.mark.parametrize("after", [0, 1, 5, 6, 13])
 def test_the_data_goes_on_where_it_was(after):
-    with opened(Counting()) as data, opened(Counting()) as other:
+    with opened(Counting()) as data, opened(Counting(), start=after) as other:
         for _ in range(after):
             next(data)
-        state = data.get_state()
-        for _ in range(2):
-            next(other)
-        other.set_state(state)
         for _ in range(8):
             assert ids(next(other)) == ids(next(data))
 
@@ -97,20 +92,21 @@ def test_a_real_tasks_batches_are_its_examples():
             np.testing.assert_array_equal(batch[name][i], everything[name][place])
 
 
-def test_every_process_takes_its_share_of_each_batch(monkeypatch):
-    with opened(Counting(), 4) as data:
-        whole = [ids(next(data)) for _ in range(6)]
-    monkeypatch.setattr(jax, "process_count", lambda: 2)
+def test_every_process_takes_its_rows_of_each_batch():
     shares = []
-    for process in range(2):
-        monkeypatch.setattr(jax, "process_index", lambda process=process: process)
-        with opened(Counting(), 4) as data:
+    for rows in (slice(None), slice(0, 2), slice(2, 4)):
+        with opened(Counting(), 4, rows=rows) as data:
             shares.append([ids(next(data)) for _ in range(6)])
-    for batch, first, second in zip(whole, *shares, strict=True):
-        assert len(first) == len(second) == 2
-        assert sorted(first + second) == sorted(batch)
-    with pytest.raises(MemjaxError, match="multiple of 2 processes"):
-        train_batches(Counting(), 3, 0)
+    for batch, first, second in zip(*shares, strict=True):
+        assert first + second == batch
+
+
+def test_every_process_evaluates_its_rows():
+    whole = list(evaluation_batches(Counting(), "valid", 4))
+    parts = [list(evaluation_batches(Counting(), "valid", 4, rows=slice(i, i + 2))) for i in (0, 2)]
+    for (batch, weight), *halves in zip(whole, *parts, strict=True):
+        assert [i for half, _ in halves for i in ids(half)] == ids(batch)
+        np.testing.assert_array_equal(np.concatenate([weights for _, weights in halves]), weight)
 
 
 def test_evaluation_visits_a_split_once_in_batches_of_one_shape():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from training.tiny import random_params, tiny
 
+from memjax.config import MeshConfig
 from memjax.memories import memorize
 from memjax.models import build
 from memjax.training import experiment
@@ -97,7 +98,7 @@ def test_what_diverged_counts_as_an_error_and_leaves_no_mean_loss():
 
     same = task.examples("test", np.arange(36))["stream"].sum((1, 2))
     diverged = (same == same[bad]).sum()
-    metrics = make_evaluator(measure, task, make_mesh(8), 8)(np.zeros(1), "test")
+    metrics = make_evaluator(measure, task, make_mesh(MeshConfig(-1, 1, 1, 1), 8), 8)(np.zeros(1), "test")
     assert metrics["diverged"] == diverged > 0
     np.testing.assert_allclose(metrics["accuracy"], 1 - diverged / 36)
     assert np.isnan(metrics["answer_loss"])

@@ -17,7 +17,7 @@ from rich.console import Console
 from training.tiny import tiny
 
 from memjax import tasks
-from memjax.config import OptimizerConfig, TrainingConfig
+from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
 from memjax.errors import MemjaxError, Preempted
 from memjax.training import checkpoint, runs
 from memjax.training.loop import fit
@@ -28,6 +28,11 @@ TRAINING = TrainingConfig(
     steps=6, batch_size=8, microbatches=1, log_every=1, validate_every=2, validate_examples=8,
     checkpoint_every=3, seed=3,
 )  # fmt: skip
+
+
+@functools.cache
+def mesh():
+    return make_mesh(MeshConfig(-1, 1, 1, 1), 8)
 
 
 def noisy_loss(params, frozen, batch):
@@ -45,7 +50,7 @@ def task():
 @functools.cache
 def stepper(learning_rate=0.01, loss=noisy_loss):
     optimizer = make_optimizer(OptimizerConfig(learning_rate, 0, 0, 1.0), 6)
-    return optimizer, make_step(loss, optimizer, make_mesh(8), 8, 1, seed=3)
+    return optimizer, make_step(loss, optimizer, mesh(), 8, 1, seed=3)
 
 
 def validate(params):
@@ -58,7 +63,7 @@ def run(folder, steps=6, *, step=None, validate=validate, learning_rate=0.01, lo
     state = init_state({"w": jnp.linspace(-1, 1, 20)}, optimizer)
     config = TrainingConfig(**{**vars(TRAINING), **changes})
     console = Console(quiet=True)
-    return fit(folder, "train", step or step_fn, state, None, validate, task(), config, steps, make_mesh(8), console)
+    return fit(folder, "train", step or step_fn, state, None, validate, task(), config, steps, mesh(), console)
 
 
 def stopped_at(number):
@@ -271,7 +276,7 @@ def test_a_validation_that_is_not_finite_stops_with_one_line(tmp_path):
 def test_a_checkpoint_of_another_model_is_refused_in_one_line(whole, like):
     optimizer, _ = stepper()
     with checkpoint.open_checkpoints(whole[0] / "train") as manager, pytest.raises(MemjaxError) as caught:
-        checkpoint.restore_params(manager, init_state(like, optimizer))
+        checkpoint.restore(manager, init_state(like, optimizer), mesh())
     assert "another model" in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -291,7 +296,7 @@ def test_resuming_another_models_checkpoint_is_refused_in_one_line(whole, tmp_pa
             task(),
             TRAINING,
             6,
-            make_mesh(8),
+            mesh(),
             Console(quiet=True),
         )
     assert "\n" not in str(caught.value)
@@ -317,7 +322,7 @@ def test_a_damaged_checkpoint_is_refused_in_one_line(tmp_path, which):
 
 def test_a_run_without_a_checkpoint_is_one_line(tmp_path):
     with checkpoint.open_checkpoints(tmp_path / "train") as manager, pytest.raises(MemjaxError, match="no checkpoint"):
-        checkpoint.restore_params(manager, init_state({"w": jnp.zeros(20)}, stepper()[0]))
+        checkpoint.restore(manager, init_state({"w": jnp.zeros(20)}, stepper()[0]), mesh())
 
 
 def test_a_folder_of_checkpoints_that_cannot_be_made_is_one_line_at_once(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from oracles.checking import assert_close, assert_finite
 from training.tiny import random_params, tiny
 
-from memjax.config import OptimizerConfig
+from memjax.config import MeshConfig, OptimizerConfig
 from memjax.models import build
 from memjax.training import experiment
 from memjax.training.objective import rehearsal_objective
@@ -38,8 +38,9 @@ def rehearsing():
 
 
 def mesh_of(devices):
-    axes = (jax.sharding.AxisType.Auto,)
-    return jax.make_mesh((devices,), ("data",), axis_types=axes, devices=jax.devices()[:devices])
+    axes = ("data", "fsdp", "sequence", "model")
+    types = (jax.sharding.AxisType.Auto,) * 4
+    return jax.make_mesh((devices, 1, 1, 1), axes, axis_types=types, devices=jax.devices()[:devices])
 
 
 @functools.cache
@@ -52,7 +53,7 @@ def trained(devices=8, microbatches=1, steps=2):
     metrics, before = [], len(traces)
     counts = []
     for i in range(steps):
-        batch = place_batch(mesh, task.examples("train", np.arange(i * BATCH, (i + 1) * BATCH)))
+        batch = place_batch(mesh, task.examples("train", np.arange(i * BATCH, (i + 1) * BATCH)), BATCH)
         state, measured = step(state, None, batch)
         metrics.append(jax.device_get(measured))
         counts.append(len(traces) - before)
@@ -86,7 +87,7 @@ def test_a_step_counts_and_changes_every_parameter_that_is_used():
 
 
 def test_microbatches_change_nothing():
-    whole, cut = trained(), trained(microbatches=2)
+    whole, cut = trained(), trained(devices=4, microbatches=2)
     assert_close(cut[0], whole[0], 1e-5)
     assert_close(cut[1], whole[1], 1e-5)
 
@@ -100,19 +101,19 @@ def test_eight_devices_and_one_train_alike():
 # What a step gives the loss: a loss that shows its batch.
 
 
-def shown(step_number=0, seed=7, microbatches=1):
+def shown(step_number=0, seed=7):
     def loss(params, frozen, batch):
         streams = {name: batch[name].astype(float) for name in ("stream", "other_stream", "other_mask")}
         return (params * 0).sum(), streams | {"bits": jax.random.bits(batch["key"][0]).astype(float)[None]} | {
             "noise": jax.vmap(jax.random.normal)(batch["key"])
         }
 
-    optimizer, mesh = optax.sgd(0.1), mesh_of(8 if microbatches == 1 else 1)
-    step = make_step(loss, optimizer, mesh, BATCH, microbatches, seed)
+    optimizer, mesh = optax.sgd(0.1), mesh_of(1)
+    step = make_step(loss, optimizer, mesh, BATCH, 1, seed)
     state = init_state(jnp.ones(()), optimizer)._replace(step=jnp.asarray(step_number, jnp.int32))
     rng = np.random.default_rng(0)
     batch = {"stream": rng.integers(0, 9, (BATCH, 3, 2)), "mask": rng.random((BATCH, 3, 2)) < 0.5}
-    return batch, jax.device_get(step(state, None, place_batch(mesh, batch))[1])
+    return batch, jax.device_get(step(state, None, place_batch(mesh, batch, BATCH))[1])
 
 
 def test_negatives_come_from_another_stream_of_the_batch():
@@ -171,6 +172,6 @@ def test_gradients_are_clipped_by_their_norm():
 
 
 def test_a_batch_that_the_devices_do_not_divide_is_one_line():
-    with pytest.raises(ValueError, match="batch_size 12 must be a multiple of the 8 devices") as caught:
-        make_mesh(12)
+    with pytest.raises(ValueError, match="batch_size 12 must be a multiple of 8, the devices") as caught:
+        make_mesh(MeshConfig(-1, 1, 1, 1), 12)
     assert "\n" not in str(caught.value)
