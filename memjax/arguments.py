@@ -9,6 +9,7 @@ from ml_collections import ConfigDict, config_flags
 from memjax import memories
 from memjax.config import AnyConfig, from_mapping
 from memjax.errors import MemjaxError, require, unknown
+from memjax.training.processes import Launch
 
 
 def read_settings(arguments: list[str]) -> tuple[AnyConfig, Path]:
@@ -36,6 +37,24 @@ def read_settings(arguments: list[str]) -> tuple[AnyConfig, Path]:
     name = Path(source.partition(":")[0]).stem + "-" + (source.partition(":")[2] or "default")
     folder = Path(values.run or Path("runs") / name.replace(",", "-").replace("=", "-"))
     return from_mapping(settings.to_dict()), folder
+
+
+def read_launch(arguments: list[str]) -> tuple[Launch, str | None, bool, list[str]]:
+    """How `memjax train` was started: its processes, the folder of compiled programs, whether to profile; the rest of
+    the arguments.
+    """
+    values = flags.FlagValues()
+    flags.DEFINE_boolean("distributed", False, "one of several processes", flag_values=values)
+    flags.DEFINE_string("coordinator", None, "HOST:PORT of the first of them", flag_values=values)
+    flags.DEFINE_integer("num_processes", None, "how many", flag_values=values, lower_bound=1)
+    flags.DEFINE_integer("process_id", None, "which", flag_values=values, lower_bound=0)
+    flags.DEFINE_string("compile_cache", None, "keep compiled programs here", flag_values=values)
+    flags.DEFINE_boolean("profile", False, "write a trace", flag_values=values)
+    names = {*values, *(f"no{name}" for name in ("distributed", "profile"))}
+    own = [a for a in arguments if a.startswith("-") and a.lstrip("-").partition("=")[0] in names]
+    parse_flags(values, own)
+    launch = Launch(values.distributed, values.coordinator, values.num_processes, values.process_id)
+    return launch, values.compile_cache, values.profile, [a for a in arguments if a not in own]
 
 
 def parse_flags(values: flags.FlagValues, arguments: list[str]) -> list[str]:

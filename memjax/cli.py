@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+import jax
 from absl import flags, logging
 from rich.console import Console
 
 import memjax
 from memjax import memories
-from memjax.arguments import parse_flags, read_settings
+from memjax.arguments import parse_flags, read_launch, read_settings
 from memjax.config import AnyConfig, Config
 from memjax.errors import TOO_LARGE, MemjaxError, Preempted, is_too_large, require, unknown
 
@@ -20,13 +21,18 @@ if TYPE_CHECKING:
 
 USAGE = """\
 memjax train    [--config=configs/FILE.py:VARIANT] [--config.KEY=VALUE ...] [--run=FOLDER] [--data_dir=FOLDER]
+                [--compile_cache=FOLDER] [--profile] [--distributed | --coordinator= --num_processes= --process_id=]
 memjax compare  --config=configs/FILE.py:VARIANT [--memories=all] [--seeds=1] [--rehearsal=both] [--run=FOLDER]
 memjax evaluate RUN ...
 memjax report   RUN ... [--out=FOLDER]
 memjax prepare  babi --from=ARCHIVE --data_dir=FOLDER [--extra=FOLDER_NAME=FILE ...]
 
 train     trains what the config describes, then tests it and writes a report into the run folder; the same command
-          again goes on where it was stopped. Without --config: the evidence task's demo.
+          again goes on where it was stopped. Without --config: the evidence task's demo. --config.mesh.fsdp=4 and so on
+          say how devices share the work. Of several processes, on one host or many, each is given the same command with
+          --distributed, where TPU VMs, Slurm, Kubernetes or MPI tell them of each other; or the first one's HOST:PORT,
+          their number, and which this one is. --profile writes a trace of some steps into the run folder,
+          --compile_cache keeps compiled programs for the next time.
 compare   trains several memories in turn, each with and without rehearsal, and puts them into one table and one page. A
           finished run is not run again. --memories=dnc,ntm picks some, --rehearsal=with or without one kind.
 evaluate  tests the newest checkpoint of each run again.
@@ -85,16 +91,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _train(arguments: list[str]) -> None:
     from memjax.training import experiment
+    from memjax.training.processes import by_first, is_first, join
 
+    launch, compile_cache, profile, arguments = read_launch(arguments)
+    join(launch)
+    if compile_cache is not None:
+        require(compile_cache, "--compile_cache= is empty; give it a folder, or leave it out")
+        jax.config.update("jax_compilation_cache_dir", compile_cache)
     config, folder = read_settings(arguments)
-    console = _console()
+    console = _console(quiet=not is_first())
     prepared = experiment.prepare(config)
     console.print(f"[bold]{prepared.label}[/bold] on {experiment.task_name(config)}, in {folder}")
     for note in prepared.task.notes:
         console.print(f"note: {note}")
-    experiment.train(prepared, folder, console)
+    experiment.train(prepared, folder, console, profile)
     experiment.evaluate(prepared, folder)
-    _write_report([folder, *_yardsticks(folder, config)], folder, console)
+    by_first(lambda: _write_report([folder, *_yardsticks(folder, config)], folder, console))
 
 
 def _compare(arguments: list[str]) -> None:
@@ -229,10 +241,10 @@ def _runs(arguments: list[str], values: flags.FlagValues) -> list[Path]:
     return [Path(folder) for folder in rest]
 
 
-def _console() -> Console:
+def _console(quiet: bool = False) -> Console:
     """The terminal; what is no terminal has room for every table."""
-    console = Console()
-    return console if console.is_terminal else Console(width=max(console.width, 240))
+    console = Console(quiet=quiet)
+    return console if console.is_terminal else Console(width=max(console.width, 240), quiet=quiet)
 
 
 def run() -> NoReturn:

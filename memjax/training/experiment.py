@@ -1,8 +1,10 @@
 """A whole experiment: its phases one after another, then its test; all of it resumable."""
 
+import contextlib
 import math
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,9 +22,10 @@ from memjax.training.agents import agent_experiment
 from memjax.training.asked import asked_experiment
 from memjax.training.bits import bits_experiment
 from memjax.training.phase import Experiment, initial_state, load_phase, phase_evaluator, run_phase
+from memjax.training.processes import by_first
 from memjax.training.retention import retention_experiment
 from memjax.training.sequences import sequence_experiment
-from memjax.training.sharding import row_parts
+from memjax.training.sharding import fetch, row_parts
 from memjax.typing import Params
 
 
@@ -52,19 +55,27 @@ def _experiment(config: AnyConfig) -> Experiment:
     return retention_experiment(config) if isinstance(config, RetentionConfig) else agent_experiment(config)
 
 
-def train(experiment: Experiment, folder: Path, console: Console) -> Params:
+def train(experiment: Experiment, folder: Path, console: Console, profile: bool = False) -> Params:
     """Trains in a run folder, going on where it was: the parameters at the end. A failure before anything was trained
-    leaves no new folder.
+    leaves no new folder. profile: traces of some steps of each phase are written to `folder/profile`.
     """
+    with contextlib.ExitStack() as held:
+        by_first(lambda: held.enter_context(_taken(folder, experiment.config)))
+        learned = None
+        for phase in experiment.phases:
+            learned = run_phase(experiment, folder, phase, learned, console, profile)
+        return learned
+
+
+@contextlib.contextmanager
+def _taken(folder: Path, config: AnyConfig) -> Iterator[None]:
+    """A run folder for this run alone; it goes again if nothing comes of it."""
     with runs.writing(folder):
         new = not folder.exists()
-    runs.open_run(folder, experiment.config)
+    runs.open_run(folder, config)
     with runs.locked(folder):
         try:
-            learned = None
-            for phase in experiment.phases:
-                learned = run_phase(experiment, folder, phase, learned, console)
-            return learned
+            yield
         except Exception:
             if new and not runs.has_trained(folder):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -90,6 +101,7 @@ def evaluate(experiment: Experiment, folder: Path) -> dict[str, Any]:
     task, *before, last = experiment.task, *experiment.phases
     began = time.perf_counter()
     step, params = load_phase(experiment, folder, last)
+    params = fetch(experiment.mesh, params)
     metrics = phase_evaluator(experiment, last)(params, "test")
     result = {
         "split": "test",
@@ -112,7 +124,7 @@ def evaluate(experiment: Experiment, folder: Path) -> dict[str, Any]:
     if metrics["diverged"]:
         result["notes"].append(f"on {metrics['diverged']} of {metrics['examples']} examples the memory diverged")
     result["seconds"] = time.perf_counter() - began
-    runs.write_json(folder / "evaluation.json", result)
+    by_first(lambda: runs.write_json(folder / "evaluation.json", result))
     return result
 
 

@@ -21,7 +21,8 @@ from memjax.tasks import AnyTask
 from memjax.training import checkpoint
 from memjax.training.data import train_batches
 from memjax.training.placement import placement_table
-from memjax.training.runs import MetricsLog
+from memjax.training.processes import is_first
+from memjax.training.runs import MetricsLog, NoLog
 from memjax.training.sharding import place_batch, placed, rows_here
 from memjax.training.step import TrainState
 from memjax.typing import Params
@@ -39,17 +40,19 @@ def fit(
     steps: int,
     mesh: Mesh,
     console: Console,
+    profile: bool = False,
 ) -> TrainState:
     """Trains until `steps`, from the newest checkpoint of this phase in the run folder if there is one.
 
     Writes metrics, and checkpoints under `folder/phase`. Raises `MemjaxError` on a loss that is not finite, naming the
     step, the part and the last good checkpoint; and `Preempted` when it is asked to stop, after one more checkpoint.
+    profile: writes a trace of a few steps, behind those that compile, to `folder/profile/phase`.
     """
     state = jax.device_put(state, placed(mesh, state))
     if mesh.size > 1:
         console.print(placement_table(state))
     with (
-        contextlib.closing(MetricsLog(folder, phase)) as log,
+        contextlib.closing(MetricsLog(folder, phase) if is_first() else NoLog()) as log,
         checkpoint.open_checkpoints(folder / phase) as manager,
         _progress(console) as progress,
         _termination() as terminated,
@@ -68,8 +71,16 @@ def fit(
         bar = progress.add_task(phase, total=steps, completed=start, latest="compiling")
         began, pending = time.perf_counter() - log.truncate(start), None
 
+        traced = range(min(start + 11, steps), min(start + 16, steps + 1)) if profile else range(0)
+        tracing = opened.enter_context(contextlib.ExitStack())
+
         for step in range(start + 1, steps + 1):
+            if step in traced[:1]:
+                tracing.enter_context(jax.profiler.trace(folder / "profile" / phase))
             state, metrics = step_fn(state, frozen, place_batch(mesh, next(data), config.batch_size))
+            if step in traced[-1:]:
+                jax.block_until_ready(metrics)
+                tracing.close()
             # The metrics of the step before are fetched while this one runs.
             previous, pending = pending, (step, metrics)
             if previous:
@@ -105,9 +116,11 @@ def fit(
 
 @contextlib.contextmanager
 def _termination() -> Iterator[threading.Event]:
-    """An event that SIGTERM sets in place of ending the process. Signals are the main thread's alone."""
+    """An event that SIGTERM sets in place of ending the process. Signals are the main thread's alone; of several
+    processes JAX takes them, and tells them all.
+    """
     asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread() or jax.process_count() > 1:
         yield asked
         return
     before = signal.signal(signal.SIGTERM, lambda *_: asked.set())

@@ -17,6 +17,7 @@ from memjax.training import checkpoint
 from memjax.training.evaluate import Measured, make_evaluator
 from memjax.training.loop import fit
 from memjax.training.objective import Example, Loss
+from memjax.training.sharding import placed
 from memjax.training.step import TrainState, init_state, make_optimizer, make_step
 from memjax.typing import Key, Params
 
@@ -63,7 +64,9 @@ def initial_state(experiment: Experiment, phase: Phase) -> TrainState:
     return init_state(phase.init(key, example), make_optimizer(config.optimizer, phase.steps))
 
 
-def run_phase(experiment: Experiment, folder: Path, phase: Phase, frozen: Params, console: Console) -> Params:
+def run_phase(
+    experiment: Experiment, folder: Path, phase: Phase, frozen: Params, console: Console, profile: bool = False
+) -> Params:
     """Trains a phase in a run folder, going on where it was: the parameters at its end."""
     config, task, mesh = experiment.config, experiment.task, experiment.mesh
     training, validate = config.training, phase_evaluator(experiment, phase)
@@ -83,7 +86,7 @@ def run_phase(experiment: Experiment, folder: Path, phase: Phase, frozen: Params
             training.microbatches,
             training.seed,
         ),
-        jax.jit(begin)(frozen),
+        jax.jit(begin, out_shardings=placed(mesh, jax.eval_shape(begin, frozen)))(frozen),
         frozen,
         lambda params: validate(params, "valid", training.validate_examples),
         task,
@@ -91,6 +94,7 @@ def run_phase(experiment: Experiment, folder: Path, phase: Phase, frozen: Params
         phase.steps,
         mesh,
         console,
+        profile,
     )
     return state.params
 

@@ -81,6 +81,21 @@ def is_whole(folder: Path) -> bool:
     return path.is_file() and read_object(path).get("step") == read_config(folder).training.steps
 
 
+class NoLog:
+    """The log of a process that is not the first: one is enough."""
+
+    def truncate(self, step: int) -> float:
+        """Nothing was spent."""
+        del step
+        return 0.0
+
+    def write(self, step: int, values: Mapping[str, Any]) -> None:
+        """Writes nothing."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 class MetricsLog:
     """Appends one JSON line for each entry to `metrics.jsonl`, and scalars to TensorBoard files."""
 

@@ -68,6 +68,11 @@ def fsdp_specs(mesh: Mesh, tree: PyTree) -> PyTree:
     )
 
 
+def fetch(mesh: Mesh, tree: PyTree) -> PyTree:
+    """NumPy arrays of a tree that lies on the mesh, in every process."""
+    return jax.device_get(jax.jit(lambda tree: tree, out_shardings=replicated(mesh))(tree))
+
+
 def rows_here(mesh: Mesh, batch_size: int) -> slice:
     """The rows of a batch that this process's devices hold."""
     sharding = NamedSharding(mesh, PartitionSpec(ROWS))

@@ -1,0 +1,163 @@
+"""Real processes: two that train as one, runs that are killed at any moment, caches and traces that are written.
+
+Slips that were tried: every process reading all rows; every process logging; a checkpoint without its digest's sum over
+processes.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from training.tiny import flags
+
+SIZES = {"rehearsal.sampler": "random", "training.steps": 6, "training.checkpoint_every": 2, "training.batch_size": 8}
+
+
+def command(folder, *extra, **changes):
+    settings = flags() + flags(SIZES) + flags({}, **changes)
+    return [sys.executable, "-m", "memjax.cli", "train", f"--run={folder}", *settings, *extra]
+
+
+def environment(devices):
+    return os.environ | {
+        "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices} --xla_backend_optimization_level=0",
+        "MPLBACKEND": "agg",
+    }
+
+
+def start(folder, *extra, devices=8, **changes):
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen(command(folder, *extra, **changes), env=environment(devices), **pipes)
+
+
+def finish(process, status=0):
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == status, output
+    return output
+
+
+def start_two(folder, **changes):
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    both = [f"--coordinator=localhost:{port}", "--num_processes=2"]
+    return [start(folder, *both, f"--process_id={i}", devices=4, **changes) for i in range(2)]
+
+
+def log(folder):
+    entries = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in entry.items() if name not in ("seconds", "tags")} for entry in entries]
+
+
+def assert_logs_alike(folder, other, rtol):
+    ours, theirs = log(folder), log(other)
+    assert len(ours) == len(theirs)
+    for got, want in zip(ours, theirs, strict=True):
+        assert got.keys() == want.keys()
+        for name, value in want.items():
+            if isinstance(value, float):
+                np.testing.assert_allclose(got[name], value, rtol=rtol, atol=1e-6)
+            else:
+                assert got[name] == value
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return f"--compile_cache={tmp_path_factory.mktemp('cache')}"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, cache):
+    """A run of one process with 8 devices: its folder."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    finish(start(folder, cache, "--profile"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def by_two(tmp_path_factory):
+    """The same run by two processes with 4 devices each, parameters cut over both: folder and outputs."""
+    folder = tmp_path_factory.mktemp("two") / "run"
+    processes = start_two(folder, mesh__data=2, mesh__fsdp=4)
+    return folder, [finish(process) for process in processes]
+
+
+def test_two_processes_train_as_one(whole, by_two):
+    folder, outputs = by_two
+    assert_logs_alike(folder, whole, rtol=2e-4)
+    ours, theirs = (json.loads((f / "evaluation.json").read_text()) for f in (folder, whole))
+    assert ours["examples"] == theirs["examples"] and ours["step"] == theirs["step"] == 6
+    np.testing.assert_allclose(ours["metrics"]["answer_loss"], theirs["metrics"]["answer_loss"], rtol=1e-3)
+    assert "report:" in outputs[0] and "report:" not in outputs[1]
+    assert (folder / "report.html").exists()
+
+
+@pytest.mark.parametrize(("devices", "mesh"), [(8, {"mesh__fsdp": 2}), (1, {})])
+def test_what_two_processes_saved_one_goes_on_with(whole, by_two, tmp_path, devices, mesh):
+    folder = tmp_path / "run"
+    subprocess.run(["cp", "-r", by_two[0], folder], check=True)
+    subprocess.run(["rm", "-r", folder / "train" / "6", folder / "evaluation.json"], check=True)
+    finish(start(folder, devices=devices, **mesh))
+    assert_logs_alike(folder, whole, rtol=2e-4)
+
+
+def test_a_step_is_profiled(whole):
+    assert list((whole / "profile" / "train").rglob("*.xplane.pb"))
+
+
+def test_programs_are_compiled_once_for_all_runs(whole, cache):
+    assert any(os.scandir(cache.partition("=")[2]))
+
+
+def test_a_run_that_another_has_is_refused_by_all_processes(whole, tmp_path):
+    first = start(whole, training__steps=7)
+    assert "another config" in finish(first, 2)
+    for process in start_two(whole, training__steps=7):
+        assert "another config" in finish(process, 2)
+
+
+@pytest.mark.parametrize("given", [["--num_processes=2"], ["--coordinator=localhost:1", "--process_id=0"]])
+def test_half_of_what_processes_need_is_one_line(tmp_path, given):
+    output = finish(start(tmp_path / "run", *given), 2)
+    assert "belong together" in output and output.strip().count("\n") == 0
+    assert not (tmp_path / "run").exists()
+
+
+def checkpoint_of(folder):
+    """All arrays of the last checkpoint, by their files' contents as Orbax reads them."""
+    import orbax.checkpoint as ocp
+
+    with ocp.CheckpointManager(folder / "train") as manager:
+        found = manager.restore(manager.latest_step(), args=ocp.args.Composite(record=ocp.args.JsonRestore()))
+        return manager.latest_step(), found["record"]["digest"]
+
+
+@pytest.mark.parametrize("kill", ["SIGKILL", "SIGTERM"])
+def test_a_run_killed_at_random_moments_ends_as_an_undisturbed_one(whole, cache, tmp_path, kill):
+    """Ten moments each; the digest of a checkpoint is over all bits of parameters and moments."""
+    folder, rng = tmp_path / "run", np.random.default_rng(0)
+    kills = 0
+    while kills < 10:
+        process = start(folder, cache, training__steps=6)
+        folder_seen, deadline = folder / "train", time.monotonic() + 60
+        while not folder_seen.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(float(rng.uniform(0, 1.5)))
+        if process.poll() is not None:
+            subprocess.run(["rm", "-rf", folder], check=True)  # it was done: once more from the start
+            process.communicate()
+            continue
+        process.send_signal(signal.Signals[kill])
+        process.communicate(timeout=120)
+        assert process.returncode in (-signal.Signals[kill], 143, 0)
+        kills += 1
+    finish(start(folder, cache))
+    assert checkpoint_of(folder) == checkpoint_of(whole)
+    assert log(folder) == log(whole)
