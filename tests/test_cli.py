@@ -216,7 +216,7 @@ def untrained(monkeypatch):
         (["train", EVIDENCE, "--config.task.facts=7"], "config.task.facts 7"),
         (["train", EVIDENCE, "--config.task.length=3"], "task.length 3"),
         (["train", EVIDENCE, "--config.task.seed=-1"], "task.seed"),
-        (["train", EVIDENCE, "--config.training.batch_size=12"], "8 devices"),
+        (["train", EVIDENCE, "--config.training.batch_size=12"], "multiple of 8, the devices"),
         (["train", f"{BABI}:rehersal"], "did you mean 'rehearsal'?"),
         (["train", f"{BABI}:rehearsal", "--data_dir=nothing"], "memjax prepare babi"),
         (["evaluate"], "name at least one run folder"),

@@ -34,10 +34,9 @@ def open_checkpoints(folder: Path, keep: int = 2) -> ocp.CheckpointManager:
 
 def save(manager: ocp.CheckpointManager, step: int, state: TrainState, unlogged: Unlogged) -> None:
     """Saves all of it, in the background."""
-    arguments = ocp.args.Composite(
-        state=ocp.args.StandardSave(state._asdict()),
-        record=ocp.args.JsonSave({"unlogged": unlogged, "digest": digest(state._asdict())}),
-    )
+    # A copy of the list: it is written in the background, while the loop adds to it.
+    record = {"unlogged": list(unlogged), "digest": digest(state._asdict())}
+    arguments = ocp.args.Composite(state=ocp.args.StandardSave(state._asdict()), record=ocp.args.JsonSave(record))
     manager.save(step, args=arguments)
 
 

@@ -22,7 +22,7 @@ from memjax.training import checkpoint
 from memjax.training.data import train_batches
 from memjax.training.placement import placement_table
 from memjax.training.processes import is_first
-from memjax.training.runs import MetricsLog, NoLog
+from memjax.training.runs import MetricsLog, NoLog, writing
 from memjax.training.sharding import place_batch, placed, rows_here
 from memjax.training.step import TrainState
 from memjax.typing import Params
@@ -52,6 +52,7 @@ def fit(
     if mesh.size > 1:
         console.print(placement_table(state))
     with (
+        writing(folder),
         contextlib.closing(MetricsLog(folder, phase) if is_first() else NoLog()) as log,
         checkpoint.open_checkpoints(folder / phase) as manager,
         _progress(console) as progress,

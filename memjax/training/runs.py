@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from memjax.config import AnyConfig, from_mapping, to_mapping
-from memjax.errors import MemjaxError, require
+from memjax.errors import MemjaxError, one_line, require
 from memjax.files import read_entries, read_object
 
 
@@ -27,7 +27,14 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise MemjaxError(f"cannot write to {path}: {error.strerror}; give another --run, or make room") from None
+        reason = error.strerror or one_line(error)
+    except ValueError as error:  # what TensorStore, below Orbax, says of a full disk, too
+        if isinstance(error, MemjaxError) or "writing" not in str(error):
+            raise
+        reason = one_line(error)
+    else:
+        return
+    raise MemjaxError(f"cannot write to {path}: {reason}; give another --run, or make room")
 
 
 @contextlib.contextmanager
