@@ -121,6 +121,20 @@ def test_bench_surprise_runs_and_writes_what_it_found(tmp_path):
 
 
 @pytest.mark.slow
+def test_bench_surprise_shards_runs_and_writes_what_it_found(tmp_path):
+    found = quick_run("bench_surprise_shards", tmp_path)
+    assert [one["job"] for one in found["results"]] == ["forward", "gradient"] and found["devices"] == 8
+    for one in found["results"]:
+        assert one["unsharded"].keys() >= SPREAD | {"flops"} and max(one["difference"]) < 1e-4
+        assert [row["shards"] for row in one["rows"]] == found["sizes"]["shards"]
+        assert all(
+            row[ratio].keys() == SPREAD for row in one["rows"] for ratio in ("unsharded/share", "unsharded/here")
+        )
+        few, many = (row["flops_per_device"] for row in one["rows"])
+        assert one["unsharded"]["flops"] / 8 < many < few
+
+
+@pytest.mark.slow
 def test_bench_length_runs_and_writes_what_it_found(tmp_path):
     rows = quick_run("bench_length", tmp_path)["rows"]
     assert [(row["layer"], row["job"]) for row in rows] == [

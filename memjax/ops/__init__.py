@@ -77,6 +77,7 @@ from memjax.ops.slots import SegmentFeatures, SlotWriteParams, segment_features,
 from memjax.ops.surprise import surprise_linear
 from memjax.ops.surprise_deep import surprise_memory, surprise_mlp
 from memjax.ops.surprise_recurrence import momentum_recurrence
+from memjax.ops.surprise_shards import surprise_linear_sharded
 from memjax.ops.surprise_state import SurpriseState
 from memjax.ops.two_memory import (
     SAMParams,
@@ -164,6 +165,7 @@ __all__ = [
     "spatial_scores",
     "straight_through_evict",
     "surprise_linear",
+    "surprise_linear_sharded",
     "surprise_memory",
     "surprise_mlp",
     "temporal_scores",

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import surprise as oracle
 from oracles.checking import assert_close, cast, quick
+from oracles.surprise import DK, DV, tokens
 
 from memjax import ops
 
-DK, DV = 3, 2
 LINEAR = ("closed_form", "associative", "sequential")
 KINDS = {
     "token": {"gradient_at": "token"},
@@ -26,20 +26,6 @@ KINDS = {
 }
 every_impl = pytest.mark.parametrize("impl", LINEAR)
 every_kind = pytest.mark.parametrize("kind", KINDS)
-
-
-def tokens(rng, length, gates="open", dk=DK, dv=DV):
-    """q, k, v, log_keep, log_momentum, lr: at most moderately unstable, so that all numbers stay of one size."""
-    q, k = rng.normal(size=(2, length, dk)) / np.sqrt(dk)
-    v = rng.normal(size=(length, dv))
-    keep, momentum = (np.log(rng.uniform(0.3, 1, length)) for _ in range(2))
-    if gates == "no forgetting":
-        keep = np.zeros(length)
-    if gates == "no momentum":
-        momentum = np.full(length, -np.inf)
-    if gates == "closing":  # some gates are shut, and all that was before is gone
-        keep, momentum = (np.where(rng.random(length) < 0.4, -np.inf, gate) for gate in (keep, momentum))
-    return q, k, v, keep, momentum, rng.uniform(0, 1, length)
 
 
 def start(rng, dk=DK, dv=DV):

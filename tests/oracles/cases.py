@@ -112,11 +112,12 @@ def log_gate(raw, where=np.where):
     return where(raw > 0, -raw, raw)
 
 
-def surprise_case(op, widths, single=False, **options):
+def surprise_case(op, widths, single=False, length=5, **options):
     """A surprise memory with matrices of these widths: `op(weights, *tokens, state, mask=)`. Gates from any number."""
     shapes = list(itertools.pairwise(widths))
     names = [f"{name}{i}" for name in ("memory", "momentum") for i in range(len(shapes))]
-    tokens = {"q": (5, widths[0]), "k": (5, widths[0]), "v": (5, widths[-1]), "keep": (5,), "past": (5,), "lr": (5,)}
+    ends = {"q": widths[:1], "k": widths[:1], "v": widths[-1:], "keep": (), "past": (), "lr": ()}
+    tokens = {name: (length, *end) for name, end in ends.items()}
 
     def arguments(q, k, v, keep, past, lr, mask, where=np.where, **matrices):
         state = tuple(tuple(matrices[name] for name in names[i : i + len(shapes)]) for i in (0, len(shapes)))
@@ -140,7 +141,7 @@ def surprise_case(op, widths, single=False, **options):
         without_params(oracle),
         nothing,
         tokens | dict(zip(names, 2 * shapes, strict=True)),
-        mask_of(5),
+        mask_of(length),
         tuple(names),
         lambda aux: dict.fromkeys(tokens, ~aux["mask"]),
     )
@@ -150,6 +151,23 @@ def surprise_linear(gradient_at, impl, **options):
     op = partial(ops.surprise_linear, gradient_at=gradient_at, impl=impl, chunk_size=3, **options)
     chunk = 3 if gradient_at == "chunk" else None
     return surprise_case(op, (3, 2), single=True, chunk=chunk, decay_first=bool(options))
+
+
+def surprise_linear_sharded(gradient_at, **options):
+    """Two shards of three tokens, as an axis of `vmap`; on an axis of a mesh: test_surprise_shards.py."""
+    sharded = partial(ops.surprise_linear_sharded, axis_name="shards", gradient_at=gradient_at, chunk_size=3, **options)
+
+    def op(*arguments, mask):
+        *tokens, state = arguments
+        split = [x.reshape(2, 3, *x.shape[1:]) for x in (*tokens, mask)]
+        run = jax.vmap(
+            lambda *shard: sharded(*shard[:-1], state, mask=shard[-1]), axis_name="shards", out_axes=(0, None)
+        )
+        out, state = run(*split)
+        return out.reshape(6, -1), state
+
+    chunk = 3 if gradient_at == "chunk" else None
+    return surprise_case(op, (3, 2), single=True, length=6, chunk=chunk, decay_first=bool(options))
 
 
 def surprise_memory(read, impl):
@@ -363,6 +381,8 @@ CASES = (
         "surprise_linear sequential": surprise_linear("token", "sequential"),
         "surprise_linear decay first": surprise_linear("token", "closed_form", decay_before_gradient=True),
         "surprise_linear by chunk": surprise_linear("chunk", "closed_form"),
+        "surprise_linear_sharded": surprise_linear_sharded("token"),
+        "surprise_linear_sharded by chunk": surprise_linear_sharded("chunk", decay_before_gradient=True),
         "surprise_mlp": surprise_mlp("closed_form"),
         "surprise_mlp associative": surprise_mlp("associative"),
         "surprise_memory": surprise_memory("chunk", "closed_form"),

@@ -5,6 +5,7 @@ Memories are lists of matrices with an activation between them; one matrix is li
 
 import numpy as np
 
+DK, DV = 3, 2
 ACTIVATIONS = {
     "none": (lambda x: x, np.ones_like),
     "tanh": (np.tanh, lambda x: 1 - np.tanh(x) ** 2),
@@ -59,3 +60,17 @@ def surprise(
             memory = [keep * m + s for m, s in zip(memory, momentum, strict=True)]
         out.append(apply(anchor if read == "chunk" else memory, mask[t] * q[t], activation))
     return np.stack(out), memory, momentum
+
+
+def tokens(rng, length, gates="open", dk=DK, dv=DV):
+    """q, k, v, log_keep, log_momentum, lr: at most moderately unstable, so that all numbers stay of one size."""
+    q, k = rng.normal(size=(2, length, dk)) / np.sqrt(dk)
+    v = rng.normal(size=(length, dv))
+    keep, momentum = (np.log(rng.uniform(0.3, 1, length)) for _ in range(2))
+    if gates == "no forgetting":
+        keep = np.zeros(length)
+    if gates == "no momentum":
+        momentum = np.full(length, -np.inf)
+    if gates == "closing":  # some gates are shut, and all that was before is gone
+        keep, momentum = (np.where(rng.random(length) < 0.4, -np.inf, gate) for gate in (keep, momentum))
+    return q, k, v, keep, momentum, rng.uniform(0, 1, length)

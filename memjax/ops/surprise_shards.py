@@ -1,0 +1,103 @@
+"""Linear surprise memory over a stream that is split between devices: every shard is an affine map of the state."""
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+
+from memjax.ops.recurrence import carry_like
+from memjax.ops.surprise import Impl, surprise_linear
+from memjax.ops.surprise_chunk import exact
+from memjax.ops.surprise_state import SurpriseState, check_state, check_tokens, state_dtype
+from memjax.typing import Array, Bool, Float
+
+
+def surprise_linear_sharded(
+    q: Float[Array, "L dk"],
+    k: Float[Array, "L dk"],
+    v: Float[Array, "L dv"],
+    log_keep: Float[Array, "L"],
+    log_momentum: Float[Array, "L"],
+    lr: Float[Array, "L"],
+    state: SurpriseState | None = None,
+    *,
+    axis_name: str,
+    mask: Bool[Array, "L"] | None = None,
+    gradient_at: Literal["token", "chunk"] = "token",
+    decay_before_gradient: bool = False,
+    chunk_size: int = 64,
+    impl: Impl = "closed_form",
+) -> tuple[Float[Array, "L dv"], SurpriseState]:
+    """`surprise_linear` of one stream in shards, for use inside `jax.shard_map`: on each device, the next L tokens.
+
+    What tokens do to `[M; S]` is affine, `[M; S]' = T [M; S] + B`. T acts on keys alone: it is what becomes of the
+    identity [2 dk, 2 dk] when no value is told. Every device computes T and B of its own shard without waiting for
+    another, in one pass with 2 dk columns beside the dv of v; the T and B of all are gathered, `2 dk (2 dk + dv)`
+    numbers a device whatever L, and every device walks over those before its own. Source: the chunk's closed form in
+    Titans (2501.00663), Eq. 9 to 15; the composition is ours.
+
+    axis_name: of the mesh, or of a `vmap`; shards lie along it in order. `state`: before the first shard, the same on
+    all devices; so is the one returned, after the last, and its `out_specs` is `jax.P()`. With gradient_at="chunk" no
+    chunk may straddle two shards: chunk_size must divide L. All else as in `surprise_linear`.
+
+    Against the whole stream on one device, each of P does (1 + 2 dk / dv) / P of the columns' work: less from
+    P > 1 + 2 dk / dv on. What all columns share is only divided, so that by XLA's count (chunks of 64, 8,192 tokens) a
+    device of 2, 4, 8 does 1 / 0.85, 1 / 1.7, 1 / 3.2 of the work for 64 x 64, and one of 2 1 / 1.5 for 16 x 16 and for
+    32 x 512. A shard alone on a CPU is 1.0, 2.0, 4.1 times as fast for 64 x 64, with the gradient 0.9, 1.7, 3.1; see
+    `benchmarks/bench_surprise_shards.py`. On fewer cores than shards little or nothing is gained. Where heads or dv can
+    be split, split those: no column of a memory sees another.
+
+    Raises `ValueError` for what does not fit, and for a shard that ends inside a chunk; outside of an axis of that
+    name, JAX raises `NameError`.
+
+    >>> import jax, jax.numpy as jnp
+    >>> mesh = jax.make_mesh((1,), ("seq",), axis_types=(jax.sharding.AxisType.Auto,))
+    >>> key, value, gates = jnp.array([[1.0, 0.0]]), jnp.array([[3.0]]), jnp.zeros(1)
+    >>> def read(*tokens):
+    ...     return surprise_linear_sharded(*tokens, axis_name="seq")
+    >>> read = jax.shard_map(read, mesh=mesh, in_specs=jax.P("seq"), out_specs=(jax.P("seq"), jax.P()))
+    >>> out, state = read(key, key, value, gates, gates, jnp.ones(1))
+    >>> out.tolist(), state.memory.tolist()
+    ([[3.0]], [[3.0], [0.0]])
+    """
+    check_tokens(q, k, v, {"log_keep": log_keep, "log_momentum": log_momentum, "lr": lr}, mask, chunk_size)
+    (length, dk), dv = k.shape, v.shape[1]
+    anchored = gradient_at == "chunk"
+    if anchored and length % chunk_size:
+        raise ValueError(
+            f"a shard of {length} tokens ends inside a chunk of {chunk_size}, at whose start gradients are taken; "
+            "pad the stream with masked tokens until chunk_size divides every shard"
+        )
+    dtype = state_dtype(q, k, v)
+    nothing = jnp.zeros((dk, dv), dtype)
+    state = state or SurpriseState(nothing, nothing)
+    check_state(state, nothing, anchored and length > 0)
+    if not length:
+        return v, state
+
+    # Columns of a memory do not see each other: those of an identity that is told nothing become the linear part of
+    # this shard's map, those of a zero that is told v its offset. In the state's dtype, or bfloat16 would round them.
+    unit = SurpriseState(jnp.eye(dk, 2 * dk + dv, dtype=dtype), jnp.eye(dk, 2 * dk + dv, dk, dtype=dtype))
+    told = jnp.pad(v.astype(dtype), ((0, 0), (2 * dk, 0)))
+    out, end = surprise_linear(
+        *(q, k, told, log_keep, log_momentum, lr, unit),
+        mask=mask,
+        gradient_at=gradient_at,
+        decay_before_gradient=decay_before_gradient,
+        chunk_size=chunk_size,
+        impl=impl,
+    )
+
+    def after(columns: Array, start: Array) -> Array:
+        """What a start [M; S] becomes, from what [identity | nothing] becomes."""
+        return exact(columns[:, : 2 * dk], start) + columns[:, 2 * dk :]
+
+    own = jnp.concatenate([end.memory, end.momentum])
+    maps = jax.lax.all_gather(own, axis_name)
+    first = jnp.concatenate([state.memory, state.momentum]).astype(dtype)
+    _, starts = jax.lax.scan(lambda start, one: (after(one, start), start), carry_like(first, own), maps)
+    place = jax.lax.axis_index(axis_name)
+    start = starts[place]
+    # A sum with zeros, not the end of the scan: so shard_map knows that it is the same on all devices.
+    last = jax.lax.psum(jnp.where(place == len(maps) - 1, after(own, start), 0), axis_name)
+    return after(out, start).astype(v.dtype), SurpriseState(last[:dk], last[dk:])
