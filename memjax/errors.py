@@ -9,6 +9,9 @@ from typing import Any
 class MemjaxError(ValueError):
     """What is wrong and what to do, in one line. The command line prints it and exits with status 2."""
 
+    def __init__(self, message: str):
+        super().__init__(" ".join(message.splitlines()))  # a name in it may have line breaks
+
 
 class Preempted(Exception):
     """A run was asked to stop (SIGTERM), and did so when it had saved its state. Nothing is wrong with it."""
@@ -31,7 +34,7 @@ def is_too_large(error: BaseException) -> bool:
     return not isinstance(error, RuntimeError) or "RESOURCE_EXHAUSTED" in str(error)
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> MemjaxError:
+def unknown(kind: str, name: Any, known: Iterable[str]) -> MemjaxError:
     """The error for a name that does not exist, with the nearest one that does."""
     known = sorted(known)
     near = difflib.get_close_matches(str(name), known, n=1) or difflib.get_close_matches(str(name).lower(), known, n=1)

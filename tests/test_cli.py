@@ -419,7 +419,7 @@ def test_the_version_is_told(capsys):
 def test_without_a_config_the_demo_is_trained(here, monkeypatch, capsys):
     seen = []
 
-    def train(prepared, folder, console):
+    def train(prepared, folder, console, profile):
         seen.append((prepared.config, folder))
         raise KeyboardInterrupt
 

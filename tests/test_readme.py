@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from memjax import cli
-from memjax.training import compare, experiment
+from memjax.training import compare, experiment, processes
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -37,6 +37,7 @@ def configs(monkeypatch):
     monkeypatch.setattr(experiment, "train", lambda *arguments: None)
     monkeypatch.setattr(experiment, "evaluate", lambda *arguments: None)
     monkeypatch.setattr(cli, "_write_report", lambda *arguments: None)
+    monkeypatch.setattr(processes, "join", lambda launch: None)
     return seen
 
 

@@ -69,8 +69,9 @@ def fsdp_specs(mesh: Mesh, tree: PyTree) -> PyTree:
 
 
 def fetch(mesh: Mesh, tree: PyTree) -> PyTree:
-    """NumPy arrays of a tree that lies on the mesh, in every process."""
-    return jax.device_get(jax.jit(lambda tree: tree, out_shardings=replicated(mesh))(tree))
+    """A tree that lies on the mesh, whole on the first device of every process."""
+    whole = jax.device_get(jax.jit(lambda tree: tree, out_shardings=replicated(mesh))(tree))
+    return jax.tree.map(jnp.asarray, whole)
 
 
 def rows_here(mesh: Mesh, batch_size: int) -> slice:

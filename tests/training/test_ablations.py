@@ -44,7 +44,7 @@ def prepared(monkeypatch, tmp_path):
     def parse(*arguments, arg="demo"):
         found = []
 
-        def train(experiment, folder, console):
+        def train(experiment, folder, console, profile):
             found.append(experiment)
             raise Reached
 

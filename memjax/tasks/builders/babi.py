@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 from absl import logging
 
-from memjax.errors import MemjaxError, require
+from memjax.errors import MemjaxError, one_line, require
 from memjax.tasks.builders.babi_format import Folder, Question, Records, Story, read_extra, read_source
 
 ARCHIVE = "the bAbI tasks archive tasks_1-20_v1-2.tar.gz of Weston et al."
@@ -103,6 +103,15 @@ def _story(record: dict) -> Story:
     return Story(tuple(sentences), tuple(map(Question, record["after"].tolist(), texts, answers, facts)))
 
 
+@contextlib.contextmanager
+def _whole(folder: Path):
+    """Turns whatever damaged files raise in TFDS into one line."""
+    try:
+        yield
+    except Exception as error:
+        raise MemjaxError(f"{folder} is damaged ({one_line(error)}); prepare it again") from None
+
+
 def open_folder(data_dir: str | os.PathLike, folder: str) -> Records:
     """The prepared folder of that name. Raises `MemjaxError` that says what to run if it is not there."""
     root = Path(data_dir) / Builder.name
@@ -110,21 +119,23 @@ def open_folder(data_dir: str | os.PathLike, folder: str) -> Records:
     run = f"memjax prepare babi --from ARCHIVE --data_dir={data_dir}"
     require(ready, f"no bAbI data in {data_dir}; run: {run}")
     require(folder in ready, f"bAbI folder {folder!r} is not prepared; prepared: {', '.join(ready)} (more by: {run})")
-    builder = tfds.builder_from_directory(root / folder / _VERSION)
-    splits = {
-        split: {int(task): tuple(counts) for task, counts in tasks.items()}
-        for split, tasks in builder.info.metadata["splits"].items()
-    }
-    extras = {
-        (int(task), split): file
-        for split, files in builder.info.metadata["extras"].items()
-        for task, file in files.items()
-    }
+    with _whole(root / folder):
+        builder = tfds.builder_from_directory(root / folder / _VERSION)
+        splits = {
+            split: {int(task): tuple(counts) for task, counts in tasks.items()}
+            for split, tasks in builder.info.metadata["splits"].items()
+        }
+        extras = {
+            (int(task), split): file
+            for split, files in builder.info.metadata["extras"].items()
+            for task, file in files.items()
+        }
 
     def stories(split: str, task: int) -> list[Story]:
-        start = sum(count for other, (count, _) in splits[split].items() if other < task)
-        records = builder.as_data_source(split).__getitems__(range(start, start + splits[split][task][0]))
-        return [_story(record) for record in records]
+        with _whole(root / folder):
+            start = sum(count for other, (count, _) in splits[split].items() if other < task)
+            records = builder.as_data_source(split).__getitems__(range(start, start + splits[split][task][0]))
+            return [_story(record) for record in records]
 
     return Records(splits, extras, stories)
 
