@@ -1,9 +1,13 @@
 """The command line: train, evaluate, report, prepare. Thin; everything behind it can be imported."""
 
+import _thread
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 import jax
@@ -247,8 +251,18 @@ def _console(quiet: bool = False) -> Console:
     return console if console.is_terminal else Console(width=max(console.width, 240), quiet=quiet)
 
 
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Ctrl-C. What is raised in JAX's callback of the garbage collector is swallowed: there it comes a little later."""
+    del number
+    if frame is not None and frame.f_code.co_name == "_xla_gc_callback":
+        threading.Timer(0.1, _thread.interrupt_main).start()
+        return
+    raise KeyboardInterrupt
+
+
 def run() -> NoReturn:
     """The program: `main`, and the end of the process."""
+    signal.signal(signal.SIGINT, _interrupt)
     status = main()
     sys.stdout.flush()
     sys.stderr.flush()
