@@ -41,11 +41,8 @@ def surprise_linear_sharded(
     chunk may straddle two shards: chunk_size must divide L. All else as in `surprise_linear`.
 
     Against the whole stream on one device, each of P does (1 + 2 dk / dv) / P of the columns' work: less from
-    P > 1 + 2 dk / dv on. What all columns share is only divided, so that by XLA's count (chunks of 64, 8,192 tokens) a
-    device of 2, 4, 8 does 1 / 0.85, 1 / 1.7, 1 / 3.2 of the work for 64 x 64, and one of 2 1 / 1.5 for 16 x 16 and for
-    32 x 512. A shard alone on a CPU is 1.0, 2.0, 4.1 times as fast for 64 x 64, with the gradient 0.9, 1.7, 3.1; see
-    `benchmarks/bench_surprise_shards.py`. On fewer cores than shards little or nothing is gained. Where heads or dv can
-    be split, split those: no column of a memory sees another.
+    P > 1 + 2 dk / dv on; `benchmarks/bench_surprise_shards.py` counts and measures it. On fewer cores than shards
+    nothing is gained. Where heads or dv can be split, split those: no column of a memory sees another.
 
     Raises `ValueError` for what does not fit, and for a shard that ends inside a chunk; outside of an axis of that
     name, JAX raises `NameError`.
