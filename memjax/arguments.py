@@ -2,6 +2,7 @@
 
 import runpy
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from absl import flags
 from ml_collections import ConfigDict, config_flags
@@ -9,7 +10,6 @@ from ml_collections import ConfigDict, config_flags
 from memjax import memories
 from memjax.config import AnyConfig, from_mapping
 from memjax.errors import MemjaxError, require, unknown
-from memjax.training.processes import Launch
 
 
 def read_settings(arguments: list[str]) -> tuple[AnyConfig, Path]:
@@ -39,10 +39,18 @@ def read_settings(arguments: list[str]) -> tuple[AnyConfig, Path]:
     return from_mapping(settings.to_dict()), folder
 
 
-def read_launch(arguments: list[str]) -> tuple[Launch, str | None, bool, list[str]]:
-    """How `memjax train` was started: its processes, the folder of compiled programs, whether to profile; the rest of
-    the arguments.
+class Launch(NamedTuple):
+    """How `memjax train` was started: which of several processes it is (see `training.processes.join`), the folder of
+    compiled programs, whether to profile.
     """
+
+    processes: dict[str, Any]
+    compile_cache: str | None
+    profile: bool
+
+
+def read_launch(arguments: list[str]) -> tuple[Launch, list[str]]:
+    """How the command was started, and the rest of its arguments."""
     values = flags.FlagValues()
     flags.DEFINE_boolean("distributed", False, "one of several processes", flag_values=values)
     flags.DEFINE_string("coordinator", None, "HOST:PORT of the first of them", flag_values=values)
@@ -50,11 +58,13 @@ def read_launch(arguments: list[str]) -> tuple[Launch, str | None, bool, list[st
     flags.DEFINE_integer("process_id", None, "which", flag_values=values, lower_bound=0)
     flags.DEFINE_string("compile_cache", None, "keep compiled programs here", flag_values=values)
     flags.DEFINE_boolean("profile", False, "write a trace", flag_values=values)
-    names = {*values, *(f"no{name}" for name in ("distributed", "profile"))}
-    own = [a for a in arguments if a.startswith("-") and a.lstrip("-").partition("=")[0] in names]
+    known = {*values, *(f"no{name}" for name in ("distributed", "profile"))}
+    own = [a for a in arguments if a.startswith("-") and a.lstrip("-").partition("=")[0] in known]
     parse_flags(values, own)
-    launch = Launch(values.distributed, values.coordinator, values.num_processes, values.process_id)
-    return launch, values.compile_cache, values.profile, [a for a in arguments if a not in own]
+    require(values.compile_cache != "", "--compile_cache= is empty; give it a folder, or leave it out")
+    names = "distributed", "coordinator", "num_processes", "process_id"
+    launch = Launch({name: values[name].value for name in names}, values.compile_cache, values.profile)
+    return launch, [a for a in arguments if a not in own]
 
 
 def parse_flags(values: flags.FlagValues, arguments: list[str]) -> list[str]:

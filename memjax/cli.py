@@ -10,7 +10,6 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
-import jax
 from absl import flags, logging
 from rich.console import Console
 
@@ -97,18 +96,17 @@ def _train(arguments: list[str]) -> None:
     from memjax.training import experiment
     from memjax.training.processes import by_first, is_first, join
 
-    launch, compile_cache, profile, arguments = read_launch(arguments)
-    join(launch)
-    if compile_cache is not None:
-        require(compile_cache, "--compile_cache= is empty; give it a folder, or leave it out")
-        jax.config.update("jax_compilation_cache_dir", compile_cache)
+    launch, arguments = read_launch(arguments)
+    join(**launch.processes)
+    if launch.compile_cache:
+        experiment.keep_compiled(launch.compile_cache)
     config, folder = read_settings(arguments)
     console = _console(quiet=not is_first())
     prepared = experiment.prepare(config)
     console.print(f"[bold]{prepared.label}[/bold] on {experiment.task_name(config)}, in {folder}")
     for note in prepared.task.notes:
         console.print(f"note: {note}")
-    experiment.train(prepared, folder, console, profile)
+    experiment.train(prepared, folder, console, launch.profile)
     experiment.evaluate(prepared, folder)
     by_first(lambda: _write_report([folder, *_yardsticks(folder, config)], folder, console))
 

@@ -37,7 +37,7 @@ def configs(monkeypatch):
     monkeypatch.setattr(experiment, "train", lambda *arguments: None)
     monkeypatch.setattr(experiment, "evaluate", lambda *arguments: None)
     monkeypatch.setattr(cli, "_write_report", lambda *arguments: None)
-    monkeypatch.setattr(processes, "join", lambda launch: None)
+    monkeypatch.setattr(processes, "join", lambda **_: None)
     return seen
 
 

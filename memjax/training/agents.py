@@ -99,7 +99,9 @@ def walk(agent: Navigator, mazes: Mazes, steps: int, params: Params, example: Ex
 
 
 def agent_objective(agent: Navigator, mazes: Mazes, steps: int, how: ActorCritic) -> Loss:
-    """`actor_critic_loss` of what the agent did and of what its buffer gave up, the mean over the steps of a device's microbatch."""
+    """`actor_critic_loss` of what the agent did and of what its buffer gave up, the mean over the steps of a device's
+    microbatch.
+    """
 
     def one(params: Params, example: Example) -> tuple[dict[str, Array], dict[str, Array]]:
         moments = walk(agent, mazes, steps, params, example, example["key"])

@@ -29,6 +29,11 @@ from memjax.training.sharding import fetch, row_parts
 from memjax.typing import Params
 
 
+def keep_compiled(folder: str) -> None:
+    """Keeps compiled programs in a folder, for the next run."""
+    jax.config.update("jax_compilation_cache_dir", folder)
+
+
 def prepare(config: AnyConfig) -> Experiment:
     """Makes the task, the system and the mesh. Raises `MemjaxError` for whatever does not fit, before compiling."""
     experiment = _experiment(config)

@@ -1,7 +1,6 @@
 """Several processes, one run: how a process joins the others, and what only the first of them does."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -12,28 +11,23 @@ from memjax.errors import MemjaxError, one_line, require
 LONGEST = 2000  # bytes of a message that all are told
 
 
-class Launch(NamedTuple):
-    """How a command was started: by what tells its processes of each other, or with all of it said.
+def join(
+    distributed: bool = False,
+    coordinator: str | None = None,
+    num_processes: int | None = None,
+    process_id: int | None = None,
+) -> None:
+    """Waits until all processes of the run are there. To be called before JAX is asked for its devices.
 
-    distributed: a TPU VM, Slurm, Kubernetes or MPI tells. Otherwise coordinator is host:port of the first process.
+    distributed: a TPU VM, Slurm, Kubernetes or MPI tells who they are. Otherwise coordinator is host:port of the first.
     """
-
-    distributed: bool = False
-    coordinator: str | None = None
-    num_processes: int | None = None
-    process_id: int | None = None
-
-
-def join(launch: Launch) -> None:
-    """Waits until all processes of the run are there. To be called before JAX is asked for its devices."""
-    said = launch.coordinator, launch.num_processes, launch.process_id
-    if not launch.distributed and said == (None, None, None):
+    said = coordinator, num_processes, process_id
+    if not distributed and said == (None, None, None):
         return
-    complete = launch.distributed or None not in said
+    complete = distributed or None not in said
     require(complete, "--coordinator=HOST:PORT, --num_processes=N and --process_id=I belong together; give all three")
-    if not launch.distributed:
-        number, count = launch.process_id, launch.num_processes
-        require(number is not None and count is not None and 0 <= number < count, f"--process_id must be below {count}")
+    below = num_processes is None or process_id is None or 0 <= process_id < num_processes
+    require(below, f"--process_id={process_id} must be below --num_processes={num_processes}")
     try:
         jax.distributed.initialize(*said)
     except (RuntimeError, ValueError) as error:
