@@ -75,6 +75,9 @@ def run_phase(
         state = initial_state(experiment, phase)
         return state._replace(params=phase.begin(state.params, frozen))
 
+    # Several processes each make their part. One makes all of it on one device: what does not fit is an error there,
+    # while of eight devices that all ask for too much JAX waits for ever.
+    places = placed(mesh, jax.eval_shape(begin, frozen)) if jax.process_count() > 1 else None
     state = fit(
         folder,
         phase.name,
@@ -86,7 +89,7 @@ def run_phase(
             training.microbatches,
             training.seed,
         ),
-        jax.jit(begin, out_shardings=placed(mesh, jax.eval_shape(begin, frozen)))(frozen),
+        jax.jit(begin, out_shardings=places)(frozen),
         frozen,
         lambda params: validate(params, "valid", training.validate_examples),
         task,
