@@ -1,9 +1,7 @@
 """Training on any mesh is training on one device: the same losses and parameters, parts as small as they should be, and
 only the messages that one expects, none of them inside a scan.
 
-Slips that were tried: gradients summed in place of their mean; the mean over data alone; parameters not gathered; the
-state placed whole; the loss left to the compiler (a message at each segment); features of the stream not brought
-together; a process's rows taken from the start of the batch.
+Slips that were tried: gradients summed in place of their mean; the mean over data alone; the state placed whole.
 """
 
 import functools
