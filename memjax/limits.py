@@ -7,6 +7,8 @@ from memjax.errors import require
 from memjax.schema import AgentConfig, AnyConfig, BitsConfig, Config, RetentionConfig, SequenceConfig
 
 LARGEST_WIDTH = 2**20  # far more than fits; the square of a larger one ends the process in XLA
+LARGEST_BATCH = 2**20
+LARGEST_COUNT = 100  # of what is traced and compiled one by one: 1,000 take minutes, and a slip of the hand for ever
 
 
 @singledispatch
@@ -19,6 +21,13 @@ def _at_least(config: AnyConfig, section: str, low: int, *fields: str) -> None:
     for field in fields:
         value = getattr(getattr(config, section), field)
         require(value >= low, f"config.{section}.{field} must be at least {low}, not {value}")
+
+
+def _counts(config: AnyConfig, section: str, low: int, *fields: str) -> None:
+    _at_least(config, section, low, *fields)
+    for field in fields:
+        count = getattr(getattr(config, section), field)
+        require(count <= LARGEST_COUNT, f"config.{section}.{field} must be at most {LARGEST_COUNT}, not {count}")
 
 
 def _check_training(config: AnyConfig) -> None:
@@ -39,6 +48,10 @@ def _check_training(config: AnyConfig) -> None:
         f"config.mesh.sequence is for streams that are encoded segment by segment; for this task it must be 1, not "
         f"{config.mesh.sequence}",
     )
+    require(
+        training.batch_size <= LARGEST_BATCH,
+        f"config.training.batch_size must be at most {LARGEST_BATCH}, not {training.batch_size}",
+    )
     require(clip > 0, f"config.optimizer.clip_norm must be above 0, not {clip}")
     require(
         training.batch_size % training.microbatches == 0,
@@ -57,7 +70,8 @@ def _widths(config: AnyConfig, *fields: str) -> None:
 def _check_bits(config: BitsConfig) -> None:
     model = config.model
     _check_training(config)
-    _widths(config, "rows", "memory_width", "read_heads", "hidden", "programs")
+    _widths(config, "rows", "memory_width", "hidden", "programs")
+    _counts(config, "model", 1, "read_heads")
     require(
         model.cell == "nutm" or model.programs == 1,
         f"config.model.programs={model.programs} is for the cell nutm; the {model.cell} has one program",
@@ -67,7 +81,8 @@ def _check_bits(config: BitsConfig) -> None:
 @check.register
 def _check_retention(config: RetentionConfig) -> None:
     _check_training(config)
-    _widths(config, "width", "hops", "entries")
+    _widths(config, "width", "entries")
+    _counts(config, "model", 1, "hops")
     _at_least(config, "training", 0, "base_steps")
     _check_actor_critic(config)
 
@@ -91,9 +106,9 @@ def _check_sequence(config: SequenceConfig) -> None:
     model = config.model
     _check_training(config)
     _widths(config, "width")
-    _at_least(config, "model", 1, "depth", "heads", "window", "chunk")
+    _counts(config, "model", 1, "depth")
+    _at_least(config, "model", 1, "heads", "window", "chunk")
     _at_least(config, "model", 0, "hidden", "persistent")
-    require(model.depth <= 1000, f"config.model.depth must be at most 1000, not {model.depth}")
     for name in ("hidden", "window", "chunk"):
         size = getattr(model, name)
         require(size <= LARGEST_WIDTH, f"config.model.{name} must be at most {LARGEST_WIDTH}, not {size}")
@@ -129,9 +144,10 @@ def _check_asked(config: Config) -> None:
     _check_training(config)
     _widths(config, "width")
     _at_least(config, "memory", 1, "slots")
-    _at_least(config, "model", 1, "hops")
-    _at_least(config, "model", 0, "head_layers")
-    _at_least(config, "rehearsal", 1, "layers", "heads")
+    _counts(config, "model", 1, "hops")
+    _counts(config, "model", 0, "head_layers")
+    _counts(config, "rehearsal", 1, "layers")
+    _at_least(config, "rehearsal", 1, "heads")
     _at_least(config, "rehearsal", 0, "recollection", "familiarity", "answer", "fragments", "negatives")
     _at_least(config, "training", 0, "sampler_steps")
     require(model.width % 2 == 0, f"config.model.width must be even (two directions of a GRU), not {model.width}")

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 from memjax import memories
@@ -13,12 +15,23 @@ ROOT = Path(__file__).parents[1]
 SPREAD = {"median", "q1", "q3", "min", "max"}
 
 
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "benchmarks")
+        spec.loader.exec_module(module)
+    return module
+
+
 @pytest.fixture(scope="module")
 def reproduce():
-    spec = importlib.util.spec_from_file_location("reproduce", ROOT / "benchmarks" / "reproduce.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("reproduce")
+
+
+@pytest.fixture(scope="module")
+def scaling():
+    return script("bench_scaling")
 
 
 def test_a_run_is_finished_at_its_last_step_with_the_config_of_today(reproduce, tmp_path):
@@ -132,6 +145,49 @@ def test_bench_surprise_shards_runs_and_writes_what_it_found(tmp_path):
         )
         few, many = (row["flops_per_device"] for row in one["rows"])
         assert one["unsharded"]["flops"] / 8 < many < few
+
+
+def test_the_products_of_a_traced_program_are_counted_as_often_as_they_are_made(scaling):
+    def twice(a, b):
+        def step(carry, _):
+            return carry @ b, None
+
+        return jax.lax.scan(step, a, length=5)[0] @ b
+
+    jaxpr = jax.make_jaxpr(jax.jit(twice))(jnp.ones((2, 3)), jnp.ones((3, 3))).jaxpr
+    assert scaling.products(jaxpr) == {"flops": 6 * 2 * 2 * 3 * 3, "bytes": 6 * 4 * (6 + 9 + 6), "count": 6}
+
+
+def test_the_messages_of_a_compiled_program_are_counted_with_their_bytes(scaling):
+    mesh = jax.make_mesh((2, 4), ("a", "b"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+
+    def send(x):
+        whole = jax.lax.all_gather(x, "b", tiled=True)
+        mean, part = jax.lax.psum(x, "a"), jax.lax.psum_scatter(whole, "b", tiled=True)
+        return mean + part + jax.lax.ppermute(x, "a", [(0, 1), (1, 0)])
+
+    sent = jax.shard_map(send, mesh=mesh, in_specs=jax.P(("a", "b")), out_specs=jax.P(("a", "b")), check_vma=False)
+    found = scaling.messages(jax.jit(sent).lower(jnp.ones((64, 16))).compile().as_text())  # 8 x 16 x 4 bytes on each
+    assert found == {
+        "all-gather": {"count": 1, "bytes": 4 * 512 * 3 / 4},
+        "all-reduce": {"count": 1, "bytes": 512 * 2 * 1 / 2},
+        "reduce-scatter": {"count": 1, "bytes": 512 * 3},
+        "collective-permute": {"count": 1, "bytes": 512},
+    }
+
+
+@pytest.mark.slow
+def test_bench_scaling_runs_and_writes_what_it_found(tmp_path):
+    found = quick_run("bench_scaling", tmp_path)
+    assert [row["mesh"] for row in found["weak"]] == ["data=1", "data=2", "fsdp=2"]
+    whole, again, part = (row["state_bytes_per_device"] for row in found["weak"])
+    assert whole == again > part > whole / 2 and all(row["time/ideal"].keys() == SPREAD for row in found["weak"])
+    for row in found["flat"]:
+        assert len({facts["state_bytes"] for facts in row["written"].values()}) == 1
+        assert all(facts["time/first"].keys() == SPREAD for facts in row["written"].values())
+    for row in found["pod"]:
+        assert row["messages"].keys() >= {"all-reduce", "all-gather", "reduce-scatter"}
+        assert row["products"]["flops"] > 0 and len(row["least_seconds"]) == 5
 
 
 @pytest.mark.slow

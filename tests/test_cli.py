@@ -346,7 +346,7 @@ def test_sizes_that_cannot_be_trained_leave_nothing(changes, here, capsys):
     assert not list(here.iterdir())
 
 
-@pytest.mark.parametrize("changes", [{"task__length": 10**9}, {"model__width": 2**20}], ids=str)
+@pytest.mark.parametrize("changes", [{"task__segment": 10**9}, {"model__width": 2**20}], ids=str)
 def test_what_does_not_fit_into_memory_is_one_line_and_leaves_nothing(changes, here, capsys):
     message = refused(capsys, "train", EVIDENCE + ",system=directly", *flags(**changes), "--run=run")
     assert "does not fit into memory; lower config." in message

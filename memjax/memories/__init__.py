@@ -31,6 +31,9 @@ registry: dict[str, type[Memory]] = {
     "surprise": SurpriseMemory,
 }
 
+COUNTS = {"layers", "read_heads", "recent"}  # each of them is traced and compiled by itself
+MOST = 100
+
 __all__ = [
     "DMSDNC",
     "DNC",
@@ -84,6 +87,8 @@ def create(name: str, *, slots: int, **sizes) -> Memory:
             if hints[size] is float and type(value) is int:
                 sizes[size] = value = float(value)
             require(type(value) is hints[size], f"{size.removeprefix('num_')} must be {word}, not {value!r}")
+    for size in COUNTS & sizes.keys():
+        require(sizes[size] <= MOST, f"{size} must be at most {MOST}, not {sizes[size]}")
     memory = cls(num_slots=slots, **sizes)
     memory.validate()
     return memory

@@ -15,6 +15,7 @@ from memjax.tasks.sequence import check_indices
 from memjax.tasks.two_facts import Line
 
 PAD, NO_QUESTION, NO_SUPPORT = 0, -1, -1
+MOST = 100_000  # episodes of a split, that are made when the task is: minutes
 _SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 _MAKERS: dict[str, Callable[[int, int], list[Line]]] = {"noisy": two_facts.noisy, "large": two_facts.large}
 
@@ -129,8 +130,8 @@ class Episodic:
 def _generate(spec: EpisodicSpec) -> dict[Split, list[list[Line]]]:
     sizes = {"train": spec.train, "valid": spec.valid, "test": spec.test}
     for name, size in sizes.items():
-        require(size >= 1, f"{name} must be at least 1, not {size}")
-    require(0 <= spec.seed < 2**31, f"seed must be in [0, 2^31), not {spec.seed}")
+        require(1 <= size <= MOST, f"config.task.{name} must be from 1 to {MOST}, not {size}")
+    require(0 <= spec.seed < 2**31, f"config.task.seed must be in [0, 2^31), not {spec.seed}")
     make, first, parts = _MAKERS[spec.kind], 0, {}
     for split in _SPLITS:
         parts[split] = [make(spec.seed, first + number) for number in range(sizes[split])]

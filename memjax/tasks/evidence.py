@@ -14,6 +14,8 @@ from memjax.tasks.contract import Batch, Split, TaskShape
 from memjax.tasks.random import fold, uniform
 
 MAX_DRAWS = 1000
+LONGEST = 2**16  # a stream: more is a slip of the hand
+MOST_DRAWN = 2**20  # facts, for all the evidences together, and a quarter of it for a stream before it is given up
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class Evidence:
         facts = np.empty((len(indices), spec.length), np.int64)
         places = np.empty((len(indices), spec.evidence), np.int64)
         todo = np.arange(len(indices))
-        for draw in range(MAX_DRAWS):
+        for draw in range(min(MAX_DRAWS, MOST_DRAWN // 4 // spec.length)):
             facts[todo], places[todo] = self._draw(fold(keys[todo], draw), query[todo], answer[todo])
             todo = todo[self._ambiguous(facts[todo], query[todo], answer[todo])]
             if not todo.size:
@@ -173,6 +175,12 @@ def _half(later: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
 def _check(spec: EvidenceSpec) -> None:
     for name in ("facts", "length", "queries", "answers", "evidence", "groups", "segment", "train", "valid", "test"):
         require(getattr(spec, name) >= 1, f"config.task.{name} must be at least 1, not {getattr(spec, name)}")
+    require(spec.length <= LONGEST, f"config.task.length must be at most {LONGEST}, not {spec.length}")
+    drawn = max(1, spec.facts // spec.groups) * spec.queries * spec.answers
+    require(
+        drawn <= MOST_DRAWN,
+        f"config.task: facts / groups x queries x answers must be at most {MOST_DRAWN}, not {drawn}",
+    )
     require(0 <= spec.seed < 2**64, f"config.task.seed must be in [0, 2**64), not {spec.seed}")
     require(
         spec.arrangement in ("consecutive", "discrete"),

@@ -17,6 +17,7 @@ from memjax.tasks.sequence import check_indices, rising_lengths
 ARCHIVE = "tasks.tar.gz"
 _SETS = ("SingleIndicator", "SingleIndicatorTest", "SingleIndicatorLarge")
 LONGEST = 10_000  # cells of a corridor: more is a slip of the hand
+MOST = 100_000  # random mazes: minutes to make
 _HELD_OUT = 10  # of the archive's set for training a tenth is for validation, if that is trained on
 
 
@@ -81,7 +82,7 @@ class MazeTask:
         for name in ("train", "valid", "test"):
             require(getattr(spec, name) >= 1, f"config.task.{name} must be at least 1, not {getattr(spec, name)}")
         require(0 <= spec.seed < 2**64, f"config.task.seed must be in [0, 2**64), not {spec.seed}")
-        require(spec.generated >= 0, f"config.task.generated must be at least 0, not {spec.generated}")
+        require(0 <= spec.generated <= MOST, f"config.task.generated must be from 0 to {MOST}, not {spec.generated}")
         self.spec, path = spec, Path(spec.data_dir)
         path = path if path.is_file() else path / ARCHIVE
         if spec.kind == "imaze":

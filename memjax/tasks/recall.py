@@ -9,6 +9,8 @@ from memjax.tasks.contract import Batch, Split
 from memjax.tasks.random import fold, uniform
 from memjax.tasks.sequence import NOTHING, SequenceShape, check_indices, check_lengths, pairs, powers
 
+MOST = 2**16  # tokens of a kind: more is a slip of the hand
+
 
 @dataclass(frozen=True)
 class RecallSpec:
@@ -98,6 +100,8 @@ class Recall:
 def _check(spec: RecallSpec) -> None:
     for name in ("key_tokens", "value_tokens", "noise_tokens", "pairs", "length", "longest", "train", "valid", "test"):
         require(getattr(spec, name) >= 1, f"config.task.{name} must be at least 1, not {getattr(spec, name)}")
+    for name in ("key_tokens", "value_tokens", "noise_tokens"):
+        require(getattr(spec, name) <= MOST, f"config.task.{name} must be at most {MOST}, not {getattr(spec, name)}")
     require(spec.pairs & (spec.pairs - 1) == 0, f"config.task.pairs must be a power of two, not {spec.pairs}")
     check_lengths(spec.length, spec.longest)
     require(0 <= spec.seed < 2**64, f"config.task.seed must be in [0, 2**64), not {spec.seed}")

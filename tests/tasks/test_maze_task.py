@@ -83,7 +83,7 @@ def test_with_generated_mazes_the_whole_first_set_is_held_out():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"generated": -1}, r"config\.task\.generated must be at least 0"),
+        ({"generated": -1}, r"config\.task\.generated must be from 0"),
         ({"generated": 5}, "generated is for random mazes"),
         ({"train": 0}, r"config\.task\.train must be at least 1"),
         ({"train_lengths": "5,x"}, r"config\.task\.train_lengths must be whole numbers with commas"),

@@ -159,7 +159,7 @@ def test_a_config_is_the_same_after_a_round_trip(file):
         ({"model.dropout": 1.0}, "dropout"),
         ({"model.retention": 0.0}, "retention"),
         ({"model.depth": 0}, "depth must be at least 1"),
-        ({"model.depth": 1001}, "depth must be at most 1000"),
+        ({"model.depth": 101}, "depth must be at most 100,"),
         ({"model.layer": "attention", "model.momentum": False}, "momentum=False is for layers with a surprise memory"),
         ({"task.length": 0}, r"config\.task\.length must be at least 1"),
         ({"model.hidden": -1}, "hidden must be at least 0"),

@@ -1,0 +1,106 @@
+"""What random configs are made from, and the one rule that all fuzzing has: it works, or says one line, and soon."""
+
+import contextlib
+import copy
+import functools
+import signal
+
+from hypothesis import strategies as st
+from training.test_agent_runs import SIZES as MAZE
+from training.test_bits_runs import SIZES as BITS
+from training.test_retention_runs import SIZES as RETENTION
+from training.test_sequence_runs import LANGUAGE, NEEDLE, RECALL
+from training.tiny import TINY, mapping
+
+from memjax import memories
+from memjax.errors import TOO_LARGE, MemjaxError, is_too_large
+
+SECONDS = 60  # none takes a tenth of it; more is a hang
+ENCODED = {"memory.layers": 1, "memory.heads": 2}
+CONTROLLED = {"memory.slots": 4, "memory.memory_width": 3, "memory.hidden": 4}
+OWN = {
+    **dict.fromkeys(["rehearsal", "continual", "surprise"], ENCODED),
+    **dict.fromkeys(["dmsdnc", "dnc", "ntm", "nutm"], CONTROLLED),
+    "compressive": ENCODED | {"memory.slots": 8},
+}
+SHARED = {path: value for path, value in TINY.items() if path not in ENCODED}
+# Wrong types, and numbers at and beyond every edge. Sizes that take long and still fit are not among them.
+JUNK = (
+    None, "", "x", "a\nb", "\x00", "3,5", "3,x", "st", "discrete", "file", "../x", [], [1], {}, {"a": 1}, b"x", True,
+    False, float("nan"), float("inf"), -1.5, 0.5, 1e-30, 1e38, 1e300, 10**30, -(10**30), 2**31, 2**31 - 1, -(2**31),
+    2**24, -1,
+)  # fmt: skip
+SMALL = (*range(9), 10, 12, 16, 20, 0.1, 0.5, 0.9, 1.0, 2.0)
+values = st.one_of(st.sampled_from(JUNK), st.sampled_from(SMALL), st.integers(), st.floats(), st.text(max_size=5))
+MISSING, ADDED = "missing", "added"
+changes = st.lists(
+    st.tuples(st.integers(0, 999), st.one_of(values, st.just(MISSING), st.just(ADDED))), min_size=1, max_size=3
+)
+
+
+@functools.cache
+def bases(folder):
+    """Every shipped config, tiny, as a mapping; its data lies in the folder."""
+    (folder / "text.txt").write_text("a line of a text\n" * 60)
+    found = {name: mapping(f"demo,memory={name}", sizes=SHARED | OWN.get(name, {})) for name in memories.registry}
+    found |= {arg: mapping(f"demo,{arg}") for arg in ("system=directly", "system=multi_hop,discrete=1")}
+    found |= {layer: mapping(layer, "recall", RECALL) for layer in ("attention", "lmm", "mac", "mag", "mal")}
+    found["needle"] = mapping("mag", "needle", NEEDLE)
+    for arg, more in (("ptb", {}), ("characters", {}), ("ptb,layer=memn2n", {"model.heads": 1, "model.hidden": 0})):
+        found[arg] = mapping(arg, "language", LANGUAGE | more, task__data_dir=str(folder))
+    for arg in ("copy", "repeat_copy", "associative_recall,cell=dnc", "copy,cell=nutm"):
+        found[f"bits {arg}"] = mapping(arg, "algorithmic", BITS | {"task.shortest": 2})
+    found |= {base: mapping(f"imaze,base={base}", "maze", MAZE) for base in ("mqn", "frmqn")}
+    found |= {kind: mapping(kind, "retention", RETENTION) for kind in ("noisy", "large,policy=im")}
+    return found | {"babi": mapping("rehearsal,task=1", "babi", {"training.batch_size": 8}, task__data_dir=str(folder))}
+
+
+def changed(base, changes):
+    """A config with some of its settings changed; the number says which."""
+    config = copy.deepcopy(base)
+    for number, value in changes:
+        paths = [(config, key) for key in config]
+        paths += [(group, key) for group in config.values() if isinstance(group, dict) for key in group] * 4
+        if not paths:
+            break
+        group, key = paths[number % len(paths)]
+        if value == MISSING:
+            del group[key]
+        elif value == ADDED:
+            group[f"{key}\n"] = 1
+        else:
+            group[key] = value
+    return config
+
+
+@contextlib.contextmanager
+def soon():
+    """Fails if what is within hangs."""
+
+    def late(*_):
+        raise AssertionError(f"it takes more than {SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def refusal(function):
+    """What a call refuses in one line, None if it works; any other error is raised. The command line has this rule."""
+    with soon():
+        try:
+            function()
+        except MemjaxError as error:
+            said = str(error)
+        except (MemoryError, OverflowError, RuntimeError) as error:
+            if not is_too_large(error):
+                raise
+            said = TOO_LARGE
+        else:
+            return None
+    assert len(said) > 10 and len(said.splitlines()) == 1, said
+    return said
