@@ -187,6 +187,42 @@ def length(found: dict) -> list[str]:
     return lines
 
 
+def weak(found: dict) -> list[str]:
+    """What a step takes with more devices, and what each of them holds."""
+    lines = [
+        "| mesh | rows | state KiB on each device | ms a step | time / ideal | quartiles |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in found["weak"]:
+        ratio, held = row["time/ideal"], row["state_bytes_per_device"] / 1024
+        cells = f"{row['rows']} | {held:,.0f} | {1e3 * row['seconds']['median']:.0f} | {ratio['median']:.2f}"
+        lines.append(f"| {row['mesh']} | {cells} | {ratio['q1']:.2f} to {ratio['q3']:.2f} |")
+    return lines
+
+
+def flat(found: dict) -> list[str]:
+    """What an answer takes, and the bytes of a state, by how much was written."""
+    head = ["memory", "state KiB", *(f"us after {int(goal):,} items" for goal in found["flat"][0]["written"])]
+    lines = [f"| {' | '.join([*head, 'last / first', 'quartiles'])} |", "|---" * (len(head) + 2) + "|"]
+    for row in found["flat"]:
+        facts = list(row["written"].values())
+        ratio = facts[-1]["time/first"]
+        held = sorted({f"{fact['state_bytes'] / 1024:.1f}" for fact in facts})
+        cells = [row["memory"], ", ".join(held), *(f"{1e6 * fact['seconds']['median']:.0f}" for fact in facts)]
+        lines.append(f"| {' | '.join(cells)} | {ratio['median']:.3f} | {ratio['q1']:.3f} to {ratio['q3']:.3f} |")
+    return lines
+
+
+def pod(found: dict) -> list[str]:
+    """The least milliseconds that each part of a step takes on a pod."""
+    head = [f"width {row['width']}, {row['rows_per_device']} rows a chip" for row in found["pod"]]
+    lines = [f"| least ms of a step on a v5e-256 | {' | '.join(head)} |", "|---" * (1 + len(head)) + "|"]
+    for name in found["pod"][0]["least_seconds"]:
+        cells = (f"{1e3 * row['least_seconds'][name]:.3g}" for row in found["pod"])
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
+
+
 def memory_network(found: dict) -> list[str]:
     """Test error by task, beside the paper's."""
     ours, paper = found["test_error"], found["paper"]
@@ -218,6 +254,9 @@ def main() -> None:
         ("surprise", "bench_surprise", surprise),
         ("length", "bench_length", length),
         ("cost", "bench_memories", memories_cost),
+        ("weak", "bench_scaling", weak),
+        ("flat", "bench_scaling", flat),
+        ("pod", "bench_scaling", pod),
         ("memn2n", "memn2n_joint", memory_network),
     ):
         path = ROOT / "results" / f"{name}.json"

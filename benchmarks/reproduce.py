@@ -188,9 +188,10 @@ def config_of(command: str) -> dict:
 
 
 def without_place(config: dict) -> dict:
-    """A config that is the same on every machine: without the place of its data, and without its mesh."""
+    """A config that is the same on every machine: without the places of data and checkpoints, and without its mesh."""
+    training = {key: value for key, value in config["training"].items() if key != "checkpoints"}
     task = {key: value for key, value in config["task"].items() if key != "data_dir"}
-    return {key: value for key, value in config.items() if key != "mesh"} | {"task": task}
+    return {key: value for key, value in config.items() if key != "mesh"} | {"task": task, "training": training}
 
 
 def is_finished(folder: Path, config: dict) -> bool:

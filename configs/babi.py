@@ -75,6 +75,7 @@ def get_config(arg: str = "rehearsal") -> ConfigDict:
     # Small batches: with 32, task 9 was known by heart before its rule was found.
     config.training = ConfigDict({"batch_size": 64 if joint else 16, "microbatches": 1, "seed": values["seed"]})
     config.training.update(log_every=50, validate_every=500, validate_examples=1000, checkpoint_every=500)
+    config.training.checkpoints = ""
     if joint:
         config.optimizer.decay_steps = 50_000
         config.training.update(steps=200_000, sampler_steps=20_000)

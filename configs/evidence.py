@@ -94,5 +94,6 @@ def get_config(arg: str = "demo") -> ConfigDict:
     else:
         config.training.update(steps=100_000, sampler_steps=10_000, batch_size=64, validate_every=2000)
         config.training.update(checkpoint_every=1000, validate_examples=6000)
+    config.training.checkpoints = ""
     config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
     return config

@@ -5,12 +5,14 @@ import math
 from pathlib import Path
 from typing import Any
 
+from etils import epath
+
 from memjax.errors import MemjaxError, one_line, require
 
 ADVICE = "restore it from a copy, or delete the run"
 
 
-def read_object(path: Path) -> dict[str, Any]:
+def read_object(path: Path | epath.Path) -> dict[str, Any]:
     """The JSON object in a file. Raises `MemjaxError` if it is damaged."""
     try:
         value = json.loads(_read(path).decode())
@@ -50,7 +52,7 @@ def _is_step(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path | epath.Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:

@@ -63,7 +63,10 @@ class OptimizerConfig:
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How long, in what pieces, and how often to look. A batch is split into `microbatches`, one after another."""
+    """How long, in what pieces, and how often to look. A batch is split into `microbatches`, one after another.
+
+    checkpoints: where they lie, as `gs://bucket/folder`, each run's in a folder of its name; "": in the run folder.
+    """
 
     steps: int
     batch_size: int
@@ -72,6 +75,7 @@ class TrainingConfig:
     validate_every: int
     validate_examples: int
     checkpoint_every: int
+    checkpoints: str
     seed: int
 
 

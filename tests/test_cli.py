@@ -1,5 +1,6 @@
 """The command line: a whole run end to end, and one line for whatever a user can get wrong."""
 
+import importlib.util
 import json
 import os
 import shutil
@@ -343,6 +344,13 @@ def test_what_is_not_finite_is_one_line_that_names_step_and_part(tmp_path, capsy
 )
 def test_sizes_that_cannot_be_trained_leave_nothing(changes, here, capsys):
     refused(capsys, "train", EVIDENCE + ",system=directly", *flags(**changes), "--run=run")
+    assert not list(here.iterdir())
+
+
+@pytest.mark.skipif(importlib.util.find_spec("gcsfs") is not None, reason="needs an environment without gcsfs")
+def test_a_bucket_that_cannot_be_reached_is_one_line_and_leaves_nothing(here, capsys):
+    message = refused(capsys, "train", EVIDENCE, *flags(training__checkpoints="gs://bucket"), "--run=run")
+    assert "cannot keep checkpoints in gs://bucket/run" in message and "gcsfs" in message
     assert not list(here.iterdir())
 
 

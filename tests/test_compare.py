@@ -32,7 +32,7 @@ def untrained(monkeypatch):
         found = {"metrics": metrics, "step": prepared.config.training.steps, "parameters": 10, "state_bytes": 2048}
         (folder / "evaluation.json").write_text(json.dumps(found))
 
-    monkeypatch.setattr(experiment, "train", lambda prepared, folder, console: runs.open_run(folder, prepared.config))
+    monkeypatch.setattr(experiment, "train", lambda prepared, folder, console: runs.open_run(prepared.config, folder))
     monkeypatch.setattr(experiment, "evaluate", evaluate)
     return trained
 

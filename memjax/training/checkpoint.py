@@ -4,12 +4,15 @@ The position in the data is no part of one: a batch is a function of its number 
 mesh is restored on any other. Each holds a sum over all its bits; one that does not have it any more is passed over.
 """
 
+import contextlib
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
+from etils import epath
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 
@@ -24,8 +27,29 @@ Unlogged = list[dict[str, float]]
 DAMAGE = (ValueError, KeyError, TypeError, AttributeError, IndexError, OSError, RuntimeError)
 
 
-def open_checkpoints(folder: Path, keep: int = 2) -> ocp.CheckpointManager:
-    """The checkpoints in a folder, the newest `keep` of them kept. Close it: it saves in the background."""
+def place(folder: Path, elsewhere: str) -> epath.Path:
+    """Where a run's checkpoints lie, a folder for each phase: in the run folder, or `elsewhere`, if that is not ""."""
+    return epath.Path(elsewhere) / folder.resolve().name if elsewhere else epath.Path(folder)
+
+
+@contextlib.contextmanager
+def reaching(place: epath.Path) -> Iterator[None]:
+    """Turns what a bucket's client raises, which may not be installed or not be let in, into one line."""
+    try:
+        yield
+    except (MemjaxError, OSError):
+        raise
+    except Exception as error:
+        raise MemjaxError(
+            f"cannot keep checkpoints in {place} ({one_line(error)}); give another config.training.checkpoints"
+        ) from None
+
+
+def open_checkpoints(folder: Path | epath.Path, keep: int = 2) -> ocp.CheckpointManager:
+    """The checkpoints in a folder, of any file system that Orbax knows, the newest `keep` of them kept. Close it: it
+    saves in the background.
+    """
+    folder = epath.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)  # Orbax would wait for ever for one that it cannot make
     policy = ocp.checkpoint_managers.LatestN(keep)
     options = ocp.CheckpointManagerOptions(preservation_policy=policy, create=True)

@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, cast
 
 import jax
 import numpy as np
+from etils import epath
 from rich.console import Console
 
 from memjax import tasks
@@ -17,7 +17,7 @@ from memjax.config import AnyConfig, BitsConfig, Config, RetentionConfig, Sequen
 from memjax.errors import require
 from memjax.models import System, build
 from memjax.tasks import TaskShape, check_batch
-from memjax.training import runs
+from memjax.training import checkpoint, runs
 from memjax.training.agents import agent_experiment
 from memjax.training.asked import asked_experiment
 from memjax.training.bits import bits_experiment
@@ -75,15 +75,18 @@ def train(experiment: Experiment, folder: Path, console: Console, profile: bool 
 @contextlib.contextmanager
 def _taken(folder: Path, config: AnyConfig) -> Iterator[None]:
     """A run folder for this run alone; it goes again if nothing comes of it."""
-    with runs.writing(folder):
-        new = not folder.exists()
-    runs.open_run(folder, config)
+    elsewhere = checkpoint.place(folder, config.training.checkpoints)
+    folders = (folder, elsewhere) if config.training.checkpoints else (folder,)
+    with checkpoint.reaching(elsewhere), runs.writing(folder):
+        new = [each for each in folders if not each.exists()]
+        runs.open_run(config, *folders)
     with runs.locked(folder):
         try:
             yield
         except Exception:
-            if new and not runs.has_trained(folder):
-                shutil.rmtree(folder, ignore_errors=True)
+            if not any(map(runs.has_trained, folders)):
+                for each in new:
+                    epath.Path(each).rmtree(missing_ok=True)
             raise
 
 

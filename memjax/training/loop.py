@@ -44,9 +44,10 @@ def fit(
 ) -> TrainState:
     """Trains until `steps`, from the newest checkpoint of this phase in the run folder if there is one.
 
-    Writes metrics, and checkpoints under `folder/phase`. Raises `MemjaxError` on a loss that is not finite, naming the
-    step, the part and the last good checkpoint; and `Preempted` when it is asked to stop, after one more checkpoint.
-    profile: writes a trace of a few steps, behind those that compile, to `folder/profile/phase`.
+    Writes metrics, and checkpoints under `folder/phase`, or elsewhere if the config says so. Raises `MemjaxError` on a
+    loss that is not finite, naming the step, the part and the last good checkpoint; and `Preempted` when it is asked to
+    stop, after one more checkpoint. profile: writes a trace of a few steps, behind those that compile, to
+    `folder/profile/phase`.
     """
     state = jax.device_put(state, placed(mesh, state))
     if mesh.size > 1:
@@ -54,7 +55,7 @@ def fit(
     with (
         writing(folder),
         contextlib.closing(MetricsLog(folder, phase) if is_first() else NoLog()) as log,
-        checkpoint.open_checkpoints(folder / phase) as manager,
+        checkpoint.open_checkpoints(checkpoint.place(folder, config.checkpoints) / phase) as manager,
         _progress(console) as progress,
         _termination() as terminated,
         contextlib.ExitStack() as opened,

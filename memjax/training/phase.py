@@ -104,10 +104,11 @@ def run_phase(
 
 def load_phase(experiment: Experiment, folder: Path, phase: Phase) -> tuple[int, Params]:
     """(step, parameters) of the newest checkpoint of a phase."""
+    place = checkpoint.place(folder, experiment.config.training.checkpoints) / phase.name
     # Asked first, for the manager would make the folder.
-    require((folder / phase.name).is_dir(), f"{folder / phase.name} holds no checkpoint; train the run first")
+    require(place.is_dir(), f"{place} holds no checkpoint; train the run first")
     like = jax.eval_shape(lambda: initial_state(experiment, phase))
-    with checkpoint.open_checkpoints(folder / phase.name) as manager:
+    with checkpoint.open_checkpoints(place) as manager:
         state, _ = checkpoint.restore(manager, like, experiment.mesh)
     return int(state.step), state.params
 

@@ -5,14 +5,18 @@ import fcntl
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+from etils import epath
 
 from memjax.config import AnyConfig, from_mapping, to_mapping
 from memjax.errors import MemjaxError, one_line, require
 from memjax.files import read_entries, read_object
 
+AnyPath: TypeAlias = Path | epath.Path  # local, or in a bucket
 
-def write_json(path: Path, value: Any) -> None:
+
+def write_json(path: AnyPath, value: Any) -> None:
     """Writes a JSON file at once or not at all."""
     temporary = path.with_name(f".{path.name}.tmp")
     text = json.dumps(value, indent=1, allow_nan=False) + "\n"
@@ -22,7 +26,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
+def writing(path: AnyPath) -> Iterator[None]:
     """Turns what the file system refuses into one line."""
     try:
         yield
@@ -50,22 +54,25 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def open_run(folder: Path, config: AnyConfig) -> None:
-    """Makes a run folder for a config, or takes up one made for the same config."""
-    path = folder / "config.json"
-    with writing(folder):
-        exists = path.exists()
-    if exists:
+def open_run(config: AnyConfig, *folders: AnyPath) -> None:
+    """Makes the folders of a run with this config, or takes up those that were made for it."""
+    new = []
+    for folder in folders:
+        with writing(folder):
+            exists = (folder / "config.json").exists()
+        if not exists:
+            new.append(folder)
+            continue
         # On another mesh it is the same run.
         own, asked = (to_mapping(each) | {"mesh": None} for each in (read_config(folder), config))
         require(own == asked, f"{folder} holds a run with another config; give another --run, or delete the folder")
-        return
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    write_json(path, to_mapping(config))
+    for folder in new:
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / "config.json", to_mapping(config))
 
 
-def read_config(folder: Path) -> AnyConfig:
+def read_config(folder: AnyPath) -> AnyConfig:
     """The config of a run."""
     path = folder / "config.json"
     require(path.is_file(), f"{folder} is not a run: it has no config.json; give a folder that `memjax train` made")
@@ -77,7 +84,7 @@ def read_config(folder: Path) -> AnyConfig:
         raise MemjaxError(f"{path} is no config of this version ({error}); mend it, or delete the run") from None
 
 
-def has_trained(folder: Path) -> bool:
+def has_trained(folder: AnyPath) -> bool:
     """Whether any phase of a run came as far as a line in its log or a checkpoint."""
     return (folder / "metrics.jsonl").exists() or any(folder.glob("*/[0-9]*"))
 

@@ -26,7 +26,7 @@ from memjax.training.step import init_state, make_optimizer, make_step
 
 TRAINING = TrainingConfig(
     steps=6, batch_size=8, microbatches=1, log_every=1, validate_every=2, validate_examples=8,
-    checkpoint_every=3, seed=3,
+    checkpoint_every=3, checkpoints="", seed=3,
 )  # fmt: skip
 
 
@@ -331,6 +331,14 @@ def test_a_folder_of_checkpoints_that_cannot_be_made_is_one_line_at_once(tmp_pat
         checkpoint.open_checkpoints(tmp_path / "train")
 
 
+def test_checkpoints_lie_where_the_config_says_and_are_found_there(whole, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    run(tmp_path / "run", steps=3, checkpoints=str(elsewhere))
+    assert not (tmp_path / "run" / "train").exists() and (elsewhere / "run" / "train" / "3").is_dir()
+    resumed = run(tmp_path / "run", steps=6, checkpoints=str(elsewhere), step=stopped_at(4))  # it takes three
+    assert_same(jax.device_get(resumed), whole[1])
+
+
 # Run folders.
 
 
@@ -345,12 +353,12 @@ def test_two_processes_never_train_in_one_folder(tmp_path):
 
 def test_a_run_folder_is_taken_up_by_the_same_config_alone(tmp_path):
     folder = tmp_path / "a" / "run"
-    runs.open_run(folder, tiny())
-    runs.open_run(folder, tiny())
+    runs.open_run(tiny(), folder)
+    runs.open_run(tiny(), folder)
     assert runs.read_config(folder) == tiny()
     before = (folder / "config.json").read_text()
     with pytest.raises(MemjaxError, match="another config") as caught:
-        runs.open_run(folder, tiny(training__seed=1))
+        runs.open_run(tiny(training__seed=1), folder)
     assert "\n" not in str(caught.value)
     assert (folder / "config.json").read_text() == before
     assert [path.name for path in folder.iterdir()] == ["config.json"]
@@ -360,25 +368,25 @@ def test_a_run_folder_is_taken_up_by_the_same_config_alone(tmp_path):
 def test_a_run_folder_that_cannot_be_written_is_one_line(tmp_path, where):
     (tmp_path / "file").write_text("here already")
     with pytest.raises(MemjaxError, match="cannot write to") as caught:
-        runs.open_run(tmp_path / where, tiny())
+        runs.open_run(tiny(), tmp_path / where)
     assert "\n" not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_run_folder_with_too_long_a_name_is_one_line(tmp_path):
     with pytest.raises(MemjaxError):
-        runs.open_run(tmp_path / ("x" * 300), tiny())
+        runs.open_run(tiny(), tmp_path / ("x" * 300))
 
 
 def test_a_run_that_may_no_longer_be_written_is_one_line(tmp_path, monkeypatch):
-    runs.open_run(tmp_path, tiny())
+    runs.open_run(tiny(), tmp_path)
 
     def refuse(*_):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(runs.Path, "write_text", refuse)
     with pytest.raises(MemjaxError):
-        runs.open_run(tmp_path, tiny())
+        runs.open_run(tiny(), tmp_path)
         runs.write_json(tmp_path / "evaluation.json", {})
 
 

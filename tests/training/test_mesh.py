@@ -98,8 +98,9 @@ def test_a_mesh_trains_as_one_device(memory, name):
     assert_alike(memory, name)
 
 
-def test_streams_in_parts_train_as_whole_ones():
-    assert_alike("rehearsal", "sequence")
+@memories
+def test_streams_in_parts_train_as_whole_ones(memory):
+    assert_alike(memory, "sequence")
 
 
 def messages(compiled):

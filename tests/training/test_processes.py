@@ -44,12 +44,12 @@ def finish(process, status=0):
     return output
 
 
-def start_two(folder, **changes):
+def start_two(*folders, **changes):
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
     both = [f"--coordinator=localhost:{port}", "--num_processes=2"]
-    return [start(folder, *both, f"--process_id={i}", devices=4, **changes) for i in range(2)]
+    return [start(folders[i % len(folders)], *both, f"--process_id={i}", devices=4, **changes) for i in range(2)]
 
 
 def log(folder):
@@ -107,6 +107,22 @@ def test_what_two_processes_saved_one_goes_on_with(whole, by_two, tmp_path, devi
     subprocess.run(["rm", "-r", folder / "train" / "6", folder / "evaluation.json"], check=True)
     finish(start(folder, devices=devices, **mesh))
     assert_logs_alike(folder, whole, rtol=2e-4)
+
+
+def test_processes_that_share_no_run_folder_share_their_checkpoints(whole, tmp_path):
+    first, second = tmp_path / "a" / "run", tmp_path / "b" / "run"
+    place = {"training__checkpoints": str(tmp_path / "place")}
+    for process in start_two(first, second, **place, mesh__fsdp=2):
+        finish(process)
+    assert_logs_alike(first, whole, rtol=2e-4)
+    assert names(tmp_path / "place" / "run" / "train") == {"4", "6"} and not second.exists()
+    # A machine that was taken away: its run folder is lost, its checkpoints are not.
+    third = tmp_path / "c" / "run"
+    assert "another config" in finish(start(third, **place, training__seed=1), 2) and not third.exists()
+    subprocess.run(["rm", "-r", tmp_path / "place" / "run" / "train" / "6"], check=True)
+    finish(start(third, **place))
+    assert [entry["step"] for entry in log(third)] == [5, 6, 6]
+    assert log(third)[-1].keys() == log(first)[-1].keys() and (third / "evaluation.json").exists()
 
 
 def test_a_step_is_profiled(whole):
