@@ -8,9 +8,8 @@
           them. Meshes take turns, and ratios are taken turn by turn.
 - flat    the time of a batch of answers by states that have read 1,000, 100,000 and 10 million items, in turns; and the
           bytes of a state
-- pod     a step compiled for 256 devices, 16 x 16: what each of them has to multiply, move and send, counted in the
-          traced and in the compiled program. From these, and the data sheet of a v5e: the least time that each can take
-
+- pod     a step compiled for 256 devices: what each of them has to multiply, move and send, counted in the traced and
+          in the compiled program. From these, and the data sheet of a v5e: the least time that each of these takes
 """
 
 import argparse
@@ -18,7 +17,6 @@ import dataclasses
 import json
 import math
 import os
-import re
 import runpy
 import subprocess
 import sys
@@ -27,6 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import counting
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -52,7 +51,8 @@ LIMIT = 1.05  # the time of an answer after 10 million items over that after 1,0
 # Google's data sheet of a v5e: 197 TFLOP/s (bfloat16), 819 GB/s, 400 GB/s of links, both ways, by four ports; a ring
 # along one axis of the torus sends by two of them.
 V5E = {"flops": 197e12, "memory": 819e9, "ring": 100e9}
-LAUNCH_S = 1e-6  # an assumption: the least time of a product, however small; a chip makes them one after another
+# Assumptions: a chip makes products one after another, none in less than this; a message takes as much for each hop.
+LAUNCH_S = HOP_S = 1e-6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,12 +67,16 @@ class Sizes:
     at_once: int = 10_000  # items of a call
     slots: int = 20
     width: int = 64
-    pods: tuple[tuple[str, int, int], ...] = (("paper", 128, 8), ("paper", 1024, 64))  # variant, width, rows a device
-    pod: tuple[int, int] = (16, 16)  # data, fsdp
+    # On a pod: variant, width, rows on each device, data, fsdp.
+    pods: tuple[tuple[str, int, int, int, int], ...] = (
+        ("paper", 128, 8, 256, 1),
+        ("paper", 128, 8, 16, 16),
+        ("paper", 1024, 64, 16, 16),
+    )
 
 
 ONE_LAYER = (("memory__layers", 1), ("rehearsal__layers", 1), ("model__width", 8), ("model__hops", 1))
-QUICK = Sizes("demo", ONE_LAYER, (1, 2), 1, (20, 40, 200), 20, 3, 8, (("demo", 8, 1),), (2, 2))
+QUICK = Sizes("demo", ONE_LAYER, (1, 2), 1, (20, 40, 200), 20, 3, 8, (("demo", 8, 1, 2, 2),))
 SEGMENT = 10
 
 
@@ -113,6 +117,7 @@ def weak(sizes: Sizes, args: argparse.Namespace) -> list[dict[str, Any]]:
         held[name] = sum(bytes_per_device(leaf) for leaf in jax.tree.leaves(state))
         calls[name] = partial(keep_stepping, step, [state], frozen, batch)
     times, cores = timing.take_turns(calls, args.repeats, calls=1), timing.cores()
+    used = {name: cores_used(call) for name, call in calls.items()}
     ideal = {name: max(1.0, math.prod(shape.values()) / cores) for name, shape in meshes.items()}
     return [
         {
@@ -121,6 +126,7 @@ def weak(sizes: Sizes, args: argparse.Namespace) -> list[dict[str, Any]]:
             "rows": sizes.rows * math.prod(meshes[name].values()),
             "state_bytes_per_device": held[name],
             "seconds": timing.spread(times[name]),
+            "cores": used[name],
             "ideal": ideal[name],
             "time/ideal": timing.spread(
                 [a / b / ideal[name] for a, b in zip(times[name], times["data=1"], strict=True)]
@@ -128,6 +134,14 @@ def weak(sizes: Sizes, args: argparse.Namespace) -> list[dict[str, Any]]:
         }
         for name in meshes
     ]
+
+
+def cores_used(call: Any, steps: int = 5) -> float:
+    """Seconds of processor in a second: XLA may use other cores than a device's own for parts of a step."""
+    began, processor = time.perf_counter(), time.process_time()
+    for _ in range(steps):
+        jax.block_until_ready(call())
+    return (time.process_time() - processor) / (time.perf_counter() - began)
 
 
 def keep_stepping(step, kept: list, frozen: Any, batch: Any) -> Any:
@@ -188,47 +202,9 @@ def flat(sizes: Sizes, args: argparse.Namespace) -> list[dict[str, Any]]:
     return rows
 
 
-def products(jaxpr: Any) -> dict[str, float]:
-    """Flops, bytes in and out, and number of all matrix products that a traced program makes; loops count in full."""
-    total = dict.fromkeys(("flops", "bytes", "count"), 0.0)
-    for equation in jaxpr.eqns:
-        inner = [j for value in equation.params.values() for j in (value if isinstance(value, tuple) else (value,))]
-        inner = [getattr(j, "jaxpr", j) for j in inner]
-        inner = [products(j) for j in inner if hasattr(j, "eqns")]
-        times = equation.params["length"] if equation.primitive.name == "scan" else 1
-        for found in inner:
-            total = {key: total[key] + times * found[key] for key in total}
-        if equation.primitive.name == "dot_general":
-            (contracted, _), _ = equation.params["dimension_numbers"]
-            left, out = equation.invars[0].aval, equation.outvars[0].aval
-            shapes = [*(var.aval for var in equation.invars), out]
-            total["flops"] += 2 * out.size * math.prod(left.shape[axis] for axis in contracted)
-            total["bytes"] += sum(shape.size * shape.dtype.itemsize for shape in shapes)
-            total["count"] += 1
-    return total
-
-
-def messages(text: str) -> dict[str, dict[str, float]]:
-    """For each kind of message of a compiled step: how many there are, and the bytes that a device sends by a ring."""
-    pattern = r"= (\(.*?\)|\S+) (all-reduce|all-gather|reduce-scatter|collective-permute)(?:-start)?\((.*)"
-    width = {"f32": 4, "s32": 4, "u32": 4, "bf16": 2, "pred": 1, "s64": 8}
-    found: dict[str, dict[str, float]] = {}
-    for out, kind, rest in re.findall(pattern, text):
-        size = sum(
-            width[kind_of] * math.prod(map(int, filter(None, dims.split(","))))
-            for kind_of, dims in re.findall(r"(\w+)\[([\d,]*)\]", out)
-        )
-        groups = re.search(r"replica_groups=(?:\[\d+,(\d+)\]|\{\{([\d,]*)\})", rest)
-        ring = int(groups[1] or len(groups[2].split(","))) if groups else 2
-        share = {"all-reduce": 2 * (ring - 1) / ring, "all-gather": (ring - 1) / ring, "reduce-scatter": ring - 1}
-        one = found.setdefault(kind, {"count": 0, "bytes": 0.0})
-        one["count"], one["bytes"] = one["count"] + 1, one["bytes"] + size * share.get(kind, 1)
-    return found
-
-
-def pod(sizes: Sizes, variant: str, width: int, rows: int, seed: int) -> dict[str, Any]:
+def pod(sizes: Sizes, variant: str, width: int, rows: int, data: int, fsdp: int) -> dict[str, Any]:
     """What a step on the pod does on each device, and the least time that it takes there."""
-    data, fsdp = sizes.pod
+    print(f"a pod, width {width}, data={data}, fsdp={fsdp}", file=sys.stderr, flush=True)
     rows_of_all = data * fsdp * rows
     changes = {"model__width": width, "training__batch_size": rows_of_all, "mesh__data": data, "mesh__fsdp": fsdp}
     here = made(variant, **dict(sizes.changes) | changes)
@@ -249,13 +225,14 @@ def pod(sizes: Sizes, variant: str, width: int, rows: int, seed: int) -> dict[st
     }
     traced = step_of(here, here.mesh, rows_of_all).trace(lying(state), lying(frozen.params), batch)
     quick = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}  # it is not run
-    sent = messages(traced.lower().compile(compiler_options=quick).as_text())
-    work, leaves = products(traced.jaxpr), jax.tree.leaves(state.params)
+    sent = counting.messages(traced.lower().compile(compiler_options=quick).as_text(), math.isqrt(data * fsdp))
+    work, leaves = counting.products(traced.jaxpr), jax.tree.leaves(state.params)
     least = {
         "products, one after another": work["count"] * LAUNCH_S,
         "flops": work["flops"] / V5E["flops"],
         "bytes of the products": work["bytes"] / V5E["memory"],
-        "messages": sum(kind["bytes"] for kind in sent.values()) / V5E["ring"],
+        "bytes of the messages": sum(kind["bytes"] for kind in sent.values()) / V5E["ring"],
+        "hops of the messages": sum(kind["hops"] for kind in sent.values()) * HOP_S,
         "data, by a core of a host for each chip": seconds_of_data * rows,
     }
     return {
@@ -267,12 +244,12 @@ def pod(sizes: Sizes, variant: str, width: int, rows: int, seed: int) -> dict[st
 
 def show(found: dict[str, Any], console: Console) -> None:
     """Three tables."""
-    table = Table("mesh", "devices", "rows", "state bytes/device", "ms", "time / ideal (quartiles)", title="weak")
+    table = Table("mesh", "rows", "state bytes/device", "ms", "cores", "time / ideal (quartiles)", title="weak")
     for row in found["weak"]:
         ratio, seconds = row["time/ideal"], row["seconds"]["median"]
         spread = f"{ratio['median']:.2f} ({ratio['q1']:.2f}-{ratio['q3']:.2f})"
-        held = f"{row['state_bytes_per_device']:,}"
-        table.add_row(row["mesh"], str(row["devices"]), str(row["rows"]), held, f"{1e3 * seconds:.0f}", spread)
+        cells = str(row["rows"]), f"{row['state_bytes_per_device']:,}", f"{1e3 * seconds:.0f}", f"{row['cores']:.1f}"
+        table.add_row(row["mesh"], *cells, spread)
     console.print(table)
     table = Table("memory", "items written", "bytes of the state", "us", "time / first (quartiles)", title="flat")
     for row in found["flat"]:
@@ -283,9 +260,8 @@ def show(found: dict[str, Any], console: Console) -> None:
             seconds = facts["seconds"]["median"]
             table.add_row(row["memory"], f"{int(goal):,}", f"{facts['state_bytes']:,}", f"{1e6 * seconds:.0f}", spread)
     console.print(table)
-    table = Table(
-        "least ms on a v5e", *(f"width {row['width']}, {row['rows_per_device']} rows" for row in found["pod"])
-    )
+    names = (f"width {row['width']}, {row['data']} x {row['fsdp']}" for row in found["pod"])
+    table = Table("least ms on a v5e", *names)
     for name in found["pod"][0]["least_seconds"]:
         table.add_row(name, *(f"{1e3 * row['least_seconds'][name]:.3f}" for row in found["pod"]))
     console.print(table)
@@ -303,20 +279,20 @@ def main() -> None:
     out = args.out or (None if args.quick else ROOT / "results" / "bench_scaling.json")
     sizes = QUICK if args.quick else Sizes()
     # Both are read when the first device is asked for: not yet.
-    jax.config.update("jax_num_cpu_devices", math.prod(sizes.pod) if args.pod else 8)
+    jax.config.update("jax_num_cpu_devices", math.prod(sizes.pods[0][-2:]) if args.pod else 8)
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false"
     if args.pod:
-        print(json.dumps([pod(sizes, *one, args.seed) for one in sizes.pods]))
+        print(json.dumps([pod(sizes, *one) for one in sizes.pods]))
         return
     machine = timing.machine()
     found: dict[str, Any] = {"weak": weak(sizes, args), "flat": flat(sizes, args)}
     # A process of its own, for it has other devices.
-    child = [sys.executable, __file__, "--pod", f"--seed={args.seed}", *["--quick"] * args.quick]
+    child = [sys.executable, __file__, "--pod", *["--quick"] * args.quick]
     found["pod"] = json.loads(subprocess.run(child, check=True, stdout=subprocess.PIPE).stdout)
     show(found, Console(width=120))
     if out:
         facts = {"command": timing.command(), "machine": machine, "sizes": dataclasses.asdict(sizes)}
-        timing.save(out, facts | {"quick": args.quick, "v5e": V5E, "launch_s": LAUNCH_S, **found})
+        timing.save(out, facts | {"quick": args.quick, "v5e": V5E, "launch_s": LAUNCH_S, "hop_s": HOP_S, **found})
         print(f"wrote {out}")
 
 

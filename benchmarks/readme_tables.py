@@ -189,13 +189,12 @@ def length(found: dict) -> list[str]:
 
 def weak(found: dict) -> list[str]:
     """What a step takes with more devices, and what each of them holds."""
-    lines = [
-        "| mesh | rows | state KiB on each device | ms a step | time / ideal | quartiles |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines = ["| mesh | rows | state KiB on each device | ms a step | cores used | time / ideal | quartiles |"]
+    lines.append("|---" * 7 + "|")
     for row in found["weak"]:
         ratio, held = row["time/ideal"], row["state_bytes_per_device"] / 1024
-        cells = f"{row['rows']} | {held:,.0f} | {1e3 * row['seconds']['median']:.0f} | {ratio['median']:.2f}"
+        milliseconds = 1e3 * row["seconds"]["median"]
+        cells = f"{row['rows']} | {held:,.0f} | {milliseconds:.0f} | {row['cores']:.1f} | {ratio['median']:.2f}"
         lines.append(f"| {row['mesh']} | {cells} | {ratio['q1']:.2f} to {ratio['q3']:.2f} |")
     return lines
 
@@ -215,7 +214,10 @@ def flat(found: dict) -> list[str]:
 
 def pod(found: dict) -> list[str]:
     """The least milliseconds that each part of a step takes on a pod."""
-    head = [f"width {row['width']}, {row['rows_per_device']} rows a chip" for row in found["pod"]]
+    rows = found["pod"]
+    head = [
+        f"width {row['width']}, {row['rows_per_device']} rows a chip, {row['data']} x {row['fsdp']}" for row in rows
+    ]
     lines = [f"| least ms of a step on a v5e-256 | {' | '.join(head)} |", "|---" * (1 + len(head)) + "|"]
     for name in found["pod"][0]["least_seconds"]:
         cells = (f"{1e3 * row['least_seconds'][name]:.3g}" for row in found["pod"])

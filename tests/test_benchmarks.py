@@ -30,8 +30,8 @@ def reproduce():
 
 
 @pytest.fixture(scope="module")
-def scaling():
-    return script("bench_scaling")
+def counting():
+    return script("counting")
 
 
 def test_a_run_is_finished_at_its_last_step_with_the_config_of_today(reproduce, tmp_path):
@@ -147,7 +147,7 @@ def test_bench_surprise_shards_runs_and_writes_what_it_found(tmp_path):
         assert one["unsharded"]["flops"] / 8 < many < few
 
 
-def test_the_products_of_a_traced_program_are_counted_as_often_as_they_are_made(scaling):
+def test_the_products_of_a_traced_program_are_counted_as_often_as_they_are_made(counting):
     def twice(a, b):
         def step(carry, _):
             return carry @ b, None
@@ -155,10 +155,10 @@ def test_the_products_of_a_traced_program_are_counted_as_often_as_they_are_made(
         return jax.lax.scan(step, a, length=5)[0] @ b
 
     jaxpr = jax.make_jaxpr(jax.jit(twice))(jnp.ones((2, 3)), jnp.ones((3, 3))).jaxpr
-    assert scaling.products(jaxpr) == {"flops": 6 * 2 * 2 * 3 * 3, "bytes": 6 * 4 * (6 + 9 + 6), "count": 6}
+    assert counting.products(jaxpr) == {"flops": 6 * 2 * 2 * 3 * 3, "bytes": 6 * 4 * (6 + 9 + 6), "count": 6}
 
 
-def test_the_messages_of_a_compiled_program_are_counted_with_their_bytes(scaling):
+def test_the_messages_of_a_compiled_program_are_counted_with_their_bytes(counting):
     mesh = jax.make_mesh((2, 4), ("a", "b"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 
     def send(x):
@@ -167,12 +167,14 @@ def test_the_messages_of_a_compiled_program_are_counted_with_their_bytes(scaling
         return mean + part + jax.lax.ppermute(x, "a", [(0, 1), (1, 0)])
 
     sent = jax.shard_map(send, mesh=mesh, in_specs=jax.P(("a", "b")), out_specs=jax.P(("a", "b")), check_vma=False)
-    found = scaling.messages(jax.jit(sent).lower(jnp.ones((64, 16))).compile().as_text())  # 8 x 16 x 4 bytes on each
+    found = counting.messages(
+        jax.jit(sent).lower(jnp.ones((64, 16))).compile().as_text(), 4
+    )  # 8 x 16 x 4 bytes on each
     assert found == {
-        "all-gather": {"count": 1, "bytes": 4 * 512 * 3 / 4},
-        "all-reduce": {"count": 1, "bytes": 512 * 2 * 1 / 2},
-        "reduce-scatter": {"count": 1, "bytes": 512 * 3},
-        "collective-permute": {"count": 1, "bytes": 512},
+        "all-gather": {"count": 1, "bytes": 4 * 512 * 3 / 4, "hops": 3},
+        "all-reduce": {"count": 1, "bytes": 512 * 2 * 1 / 2, "hops": 2},
+        "reduce-scatter": {"count": 1, "bytes": 512 * 3, "hops": 3},
+        "collective-permute": {"count": 1, "bytes": 512, "hops": 1},
     }
 
 
@@ -187,7 +189,7 @@ def test_bench_scaling_runs_and_writes_what_it_found(tmp_path):
         assert all(facts["time/first"].keys() == SPREAD for facts in row["written"].values())
     for row in found["pod"]:
         assert row["messages"].keys() >= {"all-reduce", "all-gather", "reduce-scatter"}
-        assert row["products"]["flops"] > 0 and len(row["least_seconds"]) == 5
+        assert row["products"]["flops"] > 0 and len(row["least_seconds"]) == 6
 
 
 @pytest.mark.slow
