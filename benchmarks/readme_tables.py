@@ -163,6 +163,18 @@ def surprise(found: dict) -> list[str]:
     return [*lines, *(f"| {name} | {' | '.join(cell(name, length) for length in lengths)} |" for name in names)]
 
 
+def shards(found: dict) -> list[str]:
+    """How many times faster a stream is read in shards: by a share's time, and here, where shards wait for cores."""
+    counts = found["sizes"]["shards"]
+    lines = [f"| unsharded / share, unsharded / here | {' | '.join(f'{count} shards' for count in counts)} |"]
+    lines.append("|---" * (1 + len(counts)) + "|")
+    for one in found["results"]:
+        ratios = ((row["unsharded/share"]["median"], row["unsharded/here"]["median"]) for row in one["rows"])
+        cells = " | ".join(f"{share:.2f}, {here:.2f}" for share, here in ratios)
+        lines.append(f"| {one['dk']} x {one['dv']}, {one['job']} | {cells} |")
+    return lines
+
+
 def memories_cost(found: dict) -> list[str]:
     """What a token costs in each memory."""
     lines = ["| memory | us per token, forward | with gradient | state KiB | parameters |", "|---|---|---|---|---|"]
@@ -255,6 +267,7 @@ def main() -> None:
         ("language", "language", language),
         ("surprise", "bench_surprise", surprise),
         ("length", "bench_length", length),
+        ("shards", "bench_surprise_shards", shards),
         ("cost", "bench_memories", memories_cost),
         ("weak", "bench_scaling", weak),
         ("flat", "bench_scaling", flat),
