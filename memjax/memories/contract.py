@@ -51,6 +51,7 @@ class Memory(nn.Module):
         self, state: State, features: Any, mask: Bool[Array, "T N"], *, key: Key | None = None
     ) -> tuple[State, Float[Array, ""]]:
         """Writes all segments in order; a scan of `write`, for a memory with a closed form to override."""
+        features, mask = together((features, mask))
 
         def step(memory, state, inputs):
             features, mask, key = inputs
@@ -114,15 +115,11 @@ def memorize(
     elif not memory.is_initializing():
         check_state(memory, state)
     length, width = mask.shape
-    split = jax.sharding.get_abstract_mesh().shape.get("sequence", 1) > 1
     if block is None:
-        block = max(1, 100 // width) if jax.default_backend() == "cpu" and not split else length
+        block = max(1, 100 // width) if jax.default_backend() == "cpu" and stream_shards() == 1 else length
     blocks = -(-length // block)
     if blocks <= 1 or memory.is_initializing():
-        features = memory.encode(items, mask)
-        if split:  # or the scan would ask other devices for each of its segments
-            features, mask = jax.lax.with_sharding_constraint((features, mask), PartitionSpec())
-        return memory.write_stream(state, features, mask, key=key)
+        return memory.write_stream(state, memory.encode(items, mask), mask, key=key)
 
     # Of one size: one that divides the stream, or else the one with the least padding.
     block = next((size for size in range(block, block // 2, -1) if length % size == 0), -(-length // blocks))
@@ -140,6 +137,16 @@ def memorize(
     scan = nn.scan(step, variable_broadcast="params", split_rngs={"params": False})
     state, aux_losses = scan(memory, carry_like(state, items), (items, mask, keys))
     return state, aux_losses.sum()
+
+
+def stream_shards() -> int:
+    """Into how many parts a stream is split: the devices along the axis "sequence" of the mesh, if there is one."""
+    return jax.sharding.get_abstract_mesh().shape.get("sequence", 1)
+
+
+def together(segments: Any) -> Any:
+    """Features of a stream's segments, whole on each device: a scan would ask another for each of its segments."""
+    return jax.lax.with_sharding_constraint(segments, PartitionSpec()) if stream_shards() > 1 else segments
 
 
 def check_state(memory: Memory, state: State) -> None:

@@ -6,14 +6,16 @@ from typing import NamedTuple
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax.sharding import PartitionSpec
 
 from memjax import ops
 from memjax.errors import require
-from memjax.memories.contract import Memory, Slots
+from memjax.memories.contract import Memory, Slots, stream_shards, together
 from memjax.memories.encoders import TransformerEncoder
 from memjax.typing import Any, Array, Bool, Float, Key
 
 EPSILON = 1e-6
+FEWEST_SHARDS = 4  # a shard has three times the columns of the memory (see `ops.surprise_linear_sharded`)
 
 
 class Tokens(NamedTuple):
@@ -35,7 +37,8 @@ class SurpriseMemory(Memory):
     norm, and without forgetting that starts near none (`retention`, in items), training stays at chance for long.
 
     The state is an `ops.SurpriseState` of `[Z, width // Z, width // Z]` each, float32. `momentum=False` and
-    `forgetting=False` are the paper's ablations. A stream is written in closed form, chunk by chunk.
+    `forgetting=False` are the paper's ablations. A stream is written in closed form, chunk by chunk; if it is split
+    over the axis "sequence" of a mesh, between enough devices, each reads its shard.
 
     >>> import jax, jax.numpy as jnp
     >>> from memjax.memories import SurpriseMemory, memorize
@@ -107,8 +110,25 @@ class SurpriseMemory(Memory):
     def write_stream(
         self, state: ops.SurpriseState, features: Tokens, mask: Bool[Array, "T N"], *, key: Key | None = None
     ) -> tuple[ops.SurpriseState, Float[Array, ""]]:
+        in_shards = stream_shards() >= FEWEST_SHARDS and len(mask) % stream_shards() == 0
+        features, mask = (features, mask) if in_shards else together((features, mask))
         flat, mask = jax.tree.map(lambda x: x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]), (features, mask))
-        return self.write(state, flat, mask, key=key)
+        if not in_shards:
+            return self.write(state, flat, mask, key=key)
+
+        def one_head(state, tokens, mask):
+            _, state = ops.surprise_linear_sharded(tokens.keys, *tokens, state, mask=mask, axis_name="sequence")
+            return state
+
+        parts, whole = PartitionSpec("sequence"), PartitionSpec()
+        read = jax.shard_map(
+            jax.vmap(one_head, (0, 1, None)),
+            in_specs=(whole, parts, parts),
+            out_specs=whole,
+            axis_names={"sequence"},
+            check_vma=False,
+        )
+        return read(state, flat, mask), jnp.zeros((), jnp.float32)
 
     def slots(self, state: ops.SurpriseState) -> Slots:
         read = jnp.einsum("kza,zab->kzb", self.probes, state.memory)

@@ -41,8 +41,8 @@ def surprise_linear_sharded(
     chunk may straddle two shards: chunk_size must divide L. All else as in `surprise_linear`.
 
     Against the whole stream on one device, each of P does (1 + 2 dk / dv) / P of the columns' work: less from
-    P > 1 + 2 dk / dv on; `benchmarks/bench_surprise_shards.py` counts and measures it. On fewer cores than shards
-    nothing is gained. Where heads or dv can be split, split those: no column of a memory sees another.
+    P > 1 + 2 dk / dv on; `benchmarks/bench_surprise_shards.py` counts and measures it. Where heads or dv can be split,
+    split those: no column of a memory sees another.
 
     Raises `ValueError` for what does not fit, and for a shard that ends inside a chunk; outside of an axis of that
     name, JAX raises `NameError`.

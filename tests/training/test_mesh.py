@@ -60,21 +60,22 @@ def made(memory):
 
 @functools.cache
 def trained(memory, name):
-    """`(losses of three steps, parameters, state, compiled step)` on one of the meshes."""
+    """`(losses of three steps, parameters, state, compiled step, traced step)` on one of the meshes."""
     made_here, mesh = made(memory), mesh_of(**MESHES[name])
     phase, training = made_here.phases[-1], made_here.config.training
     frozen, state = (jax.jit(lambda p=p: initial_state(made_here, p))() for p in (made_here.phases[0], phase))
     frozen, state = (jax.device_put(tree, placed(mesh, tree)) for tree in (frozen.params, state))
     step = make_step(phase.loss, make_optimizer(made_here.config.optimizer, 4), mesh, training.batch_size, 1, 0)
     data = train_batches(made_here.task, training.batch_size, 0)
-    losses, compiled = [], None
+    losses, traced, compiled = [], None, None
     for _ in range(3):
         batch = place_batch(mesh, next(data), training.batch_size)
-        compiled = compiled or step.lower(state, frozen, batch).compile()
+        traced = traced or step.trace(state, frozen, batch)
+        compiled = compiled or traced.lower().compile()
         state, metrics = compiled(state, frozen, batch)
         losses.append({key: float(value) for key, value in metrics.items()})
     data.close()
-    return losses, jax.tree.map(np.asarray, state.params), state, compiled
+    return losses, jax.tree.map(np.asarray, state.params), state, compiled, str(traced.jaxpr)
 
 
 some = pytest.mark.parametrize("name", ["data", "fsdp", "model", "mixed"])
@@ -125,6 +126,12 @@ def test_a_step_sends_what_it_must_and_nothing_in_a_loop(name):
     everything, inside = messages(trained("rehearsal", name)[3])
     assert everything <= EXPECTED[name] and everything >= EXPECTED[name] - {"collective-permute"}
     assert not inside
+
+
+def test_a_surprise_memory_writes_in_shards_and_sends_their_maps():
+    gathered = re.compile(r"all_gather\[[^\]]*sequence")
+    assert gathered.search(trained("surprise", "sequence")[4]) and not messages(trained("surprise", "sequence")[3])[1]
+    assert not gathered.search(trained("rehearsal", "sequence")[4])
 
 
 def test_one_device_sends_nothing():

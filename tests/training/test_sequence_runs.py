@@ -90,6 +90,29 @@ def test_it_is_trained_tested_and_reported_by_one_command(file, arg, sizes, tmp_
     assert again["metrics"] == metrics
 
 
+@pytest.mark.slow
+def test_a_run_whose_data_is_gone_says_so_in_one_line_and_keeps_what_it_has(tmp_path, capsys):
+    text, run = tmp_path / "text.txt", tmp_path / "run"
+    text.write_text("a line of a text\n" * 60)
+    train = [
+        "train",
+        f"--config={CONFIGS / 'language'}.py:ptb",
+        f"--run={run}",
+        f"--data_dir={tmp_path}",
+        *flags(LANGUAGE),
+    ]
+    assert cli.main(train) == 0
+    text.unlink()
+    held = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    for command in (train, ["evaluate", str(run)]):
+        capsys.readouterr()
+        assert cli.main(command) == 2
+        assert capsys.readouterr().err.splitlines() == [
+            f"memjax: there is no {text}; put it there, or name its folder with --data_dir=FOLDER"
+        ]
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == held
+
+
 @pytest.mark.parametrize("task", ["recall", "language"])
 def test_a_memory_that_diverges_is_said_and_no_nan_is_written(task, tmp_path, monkeypatch):
     (tmp_path / "text.txt").write_text("a line of a text\n" * 60)
