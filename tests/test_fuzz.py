@@ -2,7 +2,8 @@
 
 500 configs + 200 command lines + 160 run folders + 160 sizes of a memory + 40 streams + 20 trained = 1,080 examples.
 What they found first: names that are no text or have line breaks; a million layers, evidences or episodes, which
-hung.
+hung. A slip that was tried: messages with line breaks; while it looked for the simplest one, it found a compressive
+memory's rate of a billion.
 """
 
 import functools

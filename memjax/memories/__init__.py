@@ -31,7 +31,8 @@ registry: dict[str, type[Memory]] = {
     "surprise": SurpriseMemory,
 }
 
-COUNTS = {"layers", "read_heads", "recent"}  # each of them is traced and compiled by itself
+# Each of these is traced and compiled by itself: of many more than that nobody sees the end.
+COUNTS = {"layers", "rate", "read_heads", "recent"}
 MOST = 100
 
 __all__ = [
