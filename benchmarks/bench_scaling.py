@@ -128,9 +128,7 @@ def weak(sizes: Sizes, args: argparse.Namespace) -> list[dict[str, Any]]:
             "seconds": timing.spread(times[name]),
             "cores": used[name],
             "ideal": ideal[name],
-            "time/ideal": timing.spread(
-                [a / b / ideal[name] for a, b in zip(times[name], times["data=1"], strict=True)]
-            ),
+            "time/ideal": timing.ratio(times[name], [ideal[name] * seconds for seconds in times["data=1"]]),
         }
         for name in meshes
     ]
@@ -181,9 +179,9 @@ def flat(sizes: Sizes, args: argparse.Namespace) -> list[dict[str, Any]]:
         start = time.perf_counter()
         for goal in sizes.written:
             while count < goal:
-                more_items = min(sizes.at_once, goal - count)
-                states = write(states, row, stream(more_items), mask[:, : more_items // SEGMENT])
-                count += more_items
+                new = min(sizes.at_once, goal - count)
+                states = write(states, row, stream(new), mask[:, : new // SEGMENT])
+                count += new
             kept = jax.tree.map(jnp.copy, states)
             calls[str(goal)] = partial(answer, kept, jnp.zeros(64, jnp.int32), queries)
             facts[str(goal)] = {"state_bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(kept))}
