@@ -28,7 +28,8 @@ def products(jaxpr: Any) -> dict[str, float]:
 def messages(text: str, side: int) -> dict[str, dict[str, float]]:
     """For each kind of message of a compiled step: how many there are, the bytes that a device sends, and the hops.
 
-    They go round rings of at most `side` devices; to more of them along one axis of a torus, then along the other.
+    One in a loop counts once: the steps have none there. They go round rings of at most `side` devices; to more of them
+    along one axis of a torus, then along the other.
     """
     pattern = r"= (\(.*?\)|\S+) (all-reduce|all-gather|reduce-scatter|collective-permute)(?:-start)?\((.*)"
     width = {"f32": 4, "s32": 4, "u32": 4, "bf16": 2, "pred": 1, "s64": 8}

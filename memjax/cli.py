@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments[0] == "--version":
         print(memjax.__version__)
         return 0
-    logging.set_verbosity(logging.ERROR)
+    logging.set_verbosity(logging.FATAL)  # what damage is to Orbax, we say in a line of ours
     if not flags.FLAGS.is_parsed():
         flags.FLAGS.mark_as_parsed()  # grain reads absl's flags, and they are not ours
     try:

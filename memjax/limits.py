@@ -42,7 +42,7 @@ def _check_training(config: AnyConfig) -> None:
     for axis, size in sizes.items():
         require(size == -1 or size >= 1, f"config.mesh.{axis} must be at least 1, or -1 for the rest, not {size}")
     rest = [axis for axis, size in sizes.items() if size == -1]
-    require(len(rest) < 2, f"config.mesh: one axis may be -1, not {' and '.join(rest)}")
+    require(len(rest) < 2, f"config.mesh: one axis may be -1, not {' and '.join(rest)}; data is -1 unless it is set")
     require(
         config.mesh.sequence == 1 or isinstance(config, Config),
         f"config.mesh.sequence is for streams that are encoded segment by segment; for this task it must be 1, not "

@@ -6,6 +6,7 @@ or not. A state has one size however long its stream is, so that a file of state
 
 import os
 import zipfile
+import zlib
 from pathlib import Path
 from typing import cast
 
@@ -13,9 +14,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from memjax.errors import MemjaxError, one_line, require
+from memjax.errors import MemjaxError, require
 from memjax.models import AskedMemory
+from memjax.tasks.contract import check_ids
 from memjax.typing import Any, Array, Bool, Float, Int, Params, State
+
+# What flipped bits are to NumPy and to zipfile.
+DAMAGE = (OSError, ValueError, EOFError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
 def start(model: AskedMemory, params: Params, streams: int) -> State:
@@ -34,7 +39,7 @@ def start(model: AskedMemory, params: Params, streams: int) -> State:
     >>> answer(model, params, states, jnp.array([7, 7, 404]), jnp.array([0, 1, 0])).shape
     (3, 5)
     """
-    require(streams >= 1, f"there must be at least 1 stream, not {streams}")
+    require(isinstance(streams, int) and streams >= 1, f"there must be at least 1 stream, not {streams}")
     state = model.apply(params, method="initial_state")
     return jax.tree.map(lambda leaf: jnp.tile(leaf, (streams, *[1] * leaf.ndim)), state)
 
@@ -50,10 +55,20 @@ def write(
     """The states after these rows of them have read on; the others as they were.
 
     rows: which streams go on, each once. stream, mask: their new segments, padding at the end or in whole segments; the
-    states are those that one call on all of a stream would have given. Raises `MemjaxError` for a row twice, or one
-    that there is not, unless the rows are traced.
+    states are those that one call on all of a stream would have given. Raises `MemjaxError` for shapes that do not fit;
+    unless they are traced, for a row twice, or one that there is not, and for items that the model does not know, which
+    would be in the state for ever.
     """
+    require(
+        np.ndim(stream) == 3 and np.shape(stream) == np.shape(mask) and np.shape(rows) == np.shape(stream)[:1],
+        f"stream and mask must be [rows, segments, items], for {np.shape(rows)} rows; not {np.shape(stream)} and "
+        f"{np.shape(mask)}",
+    )
     _check_rows(rows, states, once=True)
+    if not any(isinstance(x, jax.core.Tracer) for x in (stream, mask)):
+        _check_ids("the stream has items", np.asarray(stream)[np.asarray(mask, bool)], model.shape.items)
+
+    rows, stream, mask = (jnp.asarray(x) for x in (rows, stream, mask))
 
     def one(state, stream, mask):
         return model.apply(params, state, stream, mask, method="write")[0]
@@ -70,14 +85,24 @@ def answer(
     queries: Int[Array, "Q *W"],
     candidates: Int[Array, "Q A W"] | None = None,
 ) -> Float[Array, "Q C"]:
-    """Logits of the answers to a batch of questions, each about the stream in its row; any row any number of times."""
+    """Logits of the answers to a batch of questions, each about the stream in its row; any row any number of times.
+
+    Raises `MemjaxError` as `write` does.
+    """
+    require(
+        np.shape(rows) == np.shape(queries)[:1],
+        f"there must be a row for each query; {np.shape(rows)} rows do not fit queries of shape {np.shape(queries)}",
+    )
     _check_rows(rows, states, once=False)
+    for texts in (queries, candidates):
+        if texts is not None and not isinstance(texts, jax.core.Tracer):
+            _check_ids("questions and candidates have ids", np.asarray(texts), model.shape.queries)
 
     def one(state, query, candidates):
         slots = model.apply(params, state, method="slots")
         return model.apply(params, slots, query, candidates, method="answer")
 
-    asked = jax.tree.map(lambda leaf: leaf[rows], states)
+    asked = jax.tree.map(lambda leaf: leaf[jnp.asarray(rows)], states)
     return jax.vmap(one, (0, 0, None if candidates is None else 0))(asked, queries, candidates)
 
 
@@ -108,8 +133,8 @@ def load(path: str | Path, model: AskedMemory, params: Params) -> State:
             found = {name: np.asarray(file[name]) for name in file.files}
     except FileNotFoundError:
         raise MemjaxError(f"there is no file {path}") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError, TypeError) as error:
-        raise MemjaxError(f"{path} holds no states, or is damaged ({one_line(error)})") from None
+    except DAMAGE:
+        raise MemjaxError(f"{path} holds no states, or is damaged; give another file") from None
     fits = found.keys() == names.keys() and len({leaf.shape[:1] for leaf in found.values()}) == 1
     fits = fits and all(
         found[name].shape[1:] == leaf.shape and found[name].dtype == leaf.dtype for name, leaf in names.items()
@@ -127,9 +152,10 @@ def _check_rows(rows: Int[Array, "R"], states: State, *, once: bool) -> None:
     if isinstance(rows, jax.core.Tracer):
         return
     count, known = cast(Any, jax.tree.leaves(states)[0]).shape[0], np.asarray(rows)
-    require(
-        known.size == 0 or (known.min() >= 0 and known.max() < count),
-        f"rows must be in [0, {count}), for there are {count} streams; not {known.min(initial=0)} to "
-        f"{known.max(initial=0)}",
-    )
+    _check_ids(f"there are {count} streams, and rows", known, count)
     require(not once or len(np.unique(known)) == len(known), "a row may be written once in a call, not twice")
+
+
+def _check_ids(what: str, ids: np.ndarray, end: int) -> None:
+    if ids.size:
+        check_ids(what, ids, 0, end)

@@ -347,11 +347,30 @@ def test_sizes_that_cannot_be_trained_leave_nothing(changes, here, capsys):
     assert not list(here.iterdir())
 
 
-@pytest.mark.skipif(importlib.util.find_spec("gcsfs") is not None, reason="needs an environment without gcsfs")
-def test_a_bucket_that_cannot_be_reached_is_one_line_and_leaves_nothing(here, capsys):
-    message = refused(capsys, "train", EVIDENCE, *flags(training__checkpoints="gs://bucket"), "--run=run")
-    assert "cannot keep checkpoints in gs://bucket/run" in message and "gcsfs" in message
+@pytest.mark.parametrize("place", ["nothing://x", "/proc/nothing", "gs://bucket"])
+def test_checkpoints_that_cannot_be_reached_are_one_line_and_leave_nothing(place, here, capsys, trained, tmp_path):
+    if place.startswith("gs") and importlib.util.find_spec("gcsfs"):
+        pytest.skip("of an environment without gcsfs")
+    message = refused(capsys, "train", EVIDENCE, *flags(training__checkpoints=place), "--run=run")
+    assert place in message and ("cannot reach checkpoints" in message or "cannot write to" in message)
     assert not list(here.iterdir())
+    shutil.copytree(trained, here / "run")
+    config = json.loads((here / "run" / "config.json").read_text())
+    config["training"]["checkpoints"] = place
+    (here / "run" / "config.json").write_text(json.dumps(config))
+    assert place in refused(capsys, "evaluate", "run")
+
+
+def test_a_place_of_checkpoints_is_one_runs_at_a_time(here, capsys):
+    settings = [EVIDENCE, *flags(training__checkpoints="place")]
+    (here / "place" / "run").mkdir(parents=True)
+    with runs.locked(here / "place" / "run"):
+        assert "place/run is being trained by another process" in refused(capsys, "train", *settings, "--run=a/run")
+    assert not (here / "a" / "run").exists()
+
+
+def test_a_folder_of_compiled_programs_that_cannot_be_made_is_one_line(here, capsys):
+    assert "cannot write to /proc/nothing" in refused(capsys, "train", EVIDENCE, "--compile_cache=/proc/nothing")
 
 
 @pytest.mark.parametrize("changes", [{"task__segment": 10**9}, {"model__width": 2**20}], ids=str)

@@ -18,7 +18,7 @@ import pytest
 from fuzzing import JUNK, SMALL, bases, changed, changes, refusal, soon, values
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from models.asking import N, example, shape
+from models.asking import ITEMS, QUERIES, N, example, shape
 from rich.console import Console
 from training.tiny import CONFIGS, TINY, flags, quick_compiles, random_params
 
@@ -169,17 +169,20 @@ def test_random_rows_masks_and_lengths_give_finite_answers_or_one_clear_line(seg
     rows = np.array(data.draw(st.lists(st.integers(-1, 3), min_size=count, max_size=count)), np.int32)
     mask = np.array(data.draw(st.lists(st.booleans(), min_size=segments * count * N, max_size=segments * count * N)))
     mask = mask.astype(bool).reshape(count, segments, N)
-    stream = np.where(mask, 1, -7).astype(np.int32)  # what lies under padding is nobody's business
+    item = data.draw(st.sampled_from([0, 1, ITEMS - 1, ITEMS, -1, 2**31 - 1]))
+    query = data.draw(st.integers(-1, QUERIES))
+    stream = np.where(mask, item, -7).astype(np.int32)  # what lies under padding is nobody's business
 
     def ask():
         states = streaming.start(made, params, 3)
         states = streaming.write(made, params, states, jnp.asarray(rows), jnp.asarray(stream), jnp.asarray(mask))
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(states))
-        answers = streaming.answer(made, params, states, jnp.arange(3), jnp.zeros(3, int))
+        answers = streaming.answer(made, params, states, jnp.arange(3), jnp.full(3, query))
         assert np.isfinite(answers).all()
 
     said = refusal(ask)
     sound = len(set(rows.tolist())) == len(rows) and all(0 <= row < 3 for row in rows)
+    sound = sound and (0 <= item < ITEMS or not mask.any()) and 0 <= query < QUERIES
     assert (said is None) == sound, said
 
 

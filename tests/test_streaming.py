@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from models.asking import QUERIES, example, memory, method, shape, system
+from models.asking import ITEMS, QUERIES, example, memory, method, shape, system
 from oracles.checking import assert_close, assert_same, quick
 from training.tiny import random_params, tiny
 
@@ -100,15 +100,57 @@ def test_states_come_back_from_a_file_to_the_bit_and_go_on(name, tmp_path):
 
 @pytest.mark.parametrize(
     ("rows", "words"),
-    [([0, 6], r"rows must be in \[0, 6\)"), ([-1, 0], "not -1 to 0"), ([2, 2], "written once in a call, not twice")],
+    [
+        ([0, 6], r"6 streams, and rows from 0 to 6; they must be in \[0, 6\)"),
+        ([-1, 0], "rows from -1 to 0"),
+        ([2, 2], "written once in a call, not twice"),
+        ([0.0, 1.0], "rows of type float32; they must be whole numbers"),
+        ([True, False], "rows of type bool"),
+        ([0, 1, 2], r"for \(3,\) rows; not \(2, "),
+    ],
 )
-def test_rows_that_cannot_be_are_one_clear_line(rows, words):
+def test_rows_that_cannot_be_are_one_clear_line(unchecked, rows, words):
     model, params, *_ = made()
     stream, mask = (part[:2] for part in streams())
     with pytest.raises(MemjaxError, match=words):
         streaming.write(model, params, streaming.start(model, params, STREAMS), jnp.array(rows), stream, mask)
     with pytest.raises(MemjaxError, match="at least 1 stream"):
         streaming.start(model, params, 0)
+
+
+@pytest.mark.parametrize("wrong", [-1, ITEMS, 10**6])
+def test_items_and_questions_that_the_model_does_not_know_are_one_clear_line(unchecked, wrong):
+    model, params, *_ = made()
+    stream, mask = (part[:2] for part in streams())
+    states, rows = streaming.start(model, params, STREAMS), jnp.arange(2)
+    place = tuple(np.argwhere(np.asarray(mask))[0])
+    with pytest.raises(MemjaxError, match=rf"items from .*; they must be in \[0, {ITEMS}\)"):
+        streaming.write(model, params, states, rows, stream.at[place].set(wrong), mask)
+    # What lies under padding is nobody's business.
+    streaming.write(model, params, states, rows, jnp.where(mask, stream, wrong), mask)
+    with pytest.raises(MemjaxError, match=rf"ids from .*; they must be in \[0, {QUERIES}\)"):
+        streaming.answer(model, params, states, rows, jnp.array([0, wrong]))
+    with pytest.raises(MemjaxError, match="a row for each query"):
+        streaming.answer(model, params, states, rows, jnp.array([0, 1, 2]))
+
+
+@pytest.mark.slow
+def test_a_file_with_any_flipped_bit_of_its_headers_is_refused_in_one_line_or_the_same(tmp_path):
+    model, params, *_ = made()
+    states = streaming.start(model, params, 2)
+    streaming.save(tmp_path / "good.npz", states)
+    good = (tmp_path / "good.npz").read_bytes()
+    for place in (*range(64), *range(len(good) - 96, len(good))):
+        for bit in range(8):
+            altered = bytearray(good)
+            altered[place] ^= 1 << bit
+            (tmp_path / "bad.npz").write_bytes(altered)
+            try:
+                found = streaming.load(tmp_path / "bad.npz", model, params)
+            except MemjaxError as error:
+                assert "\n" not in str(error)
+            else:
+                assert_same(found, states)
 
 
 class Evil:

@@ -37,8 +37,8 @@ class SurpriseMemory(Memory):
     norm, and without forgetting that starts near none (`retention`, in items), training stays at chance for long.
 
     The state is an `ops.SurpriseState` of `[Z, width // Z, width // Z]` each, float32. `momentum=False` and
-    `forgetting=False` are the paper's ablations. A stream is written in closed form, chunk by chunk; if it is split
-    over the axis "sequence" of a mesh, between enough devices, each reads its shard.
+    `forgetting=False` are the paper's ablations. A stream is written in closed form, chunk by chunk; if its
+    segments are split evenly over the axis "sequence" of a mesh, between 4 devices or more, each reads its shard.
 
     >>> import jax, jax.numpy as jnp
     >>> from memjax.memories import SurpriseMemory, memorize

@@ -16,7 +16,7 @@ from etils import epath
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 
-from memjax.errors import MemjaxError, one_line, remark
+from memjax.errors import MemjaxError, one_line, remark, require
 from memjax.training.sharding import placed
 from memjax.training.step import TrainState
 from memjax.typing import Any, Array, PyTree
@@ -29,11 +29,14 @@ DAMAGE = (ValueError, KeyError, TypeError, AttributeError, IndexError, OSError, 
 
 def place(folder: Path, elsewhere: str) -> epath.Path:
     """Where a run's checkpoints lie, a folder for each phase: in the run folder, or `elsewhere`, if that is not ""."""
-    return epath.Path(elsewhere) / folder.resolve().name if elsewhere else epath.Path(folder)
+    if not elsewhere:
+        return epath.Path(folder)
+    with reaching(elsewhere):
+        return epath.Path(elsewhere) / folder.resolve().name
 
 
 @contextlib.contextmanager
-def reaching(place: epath.Path) -> Iterator[None]:
+def reaching(place: object) -> Iterator[None]:
     """Turns what a bucket's client raises, which may not be installed or not be let in, into one line."""
     try:
         yield
@@ -41,16 +44,18 @@ def reaching(place: epath.Path) -> Iterator[None]:
         raise
     except Exception as error:
         raise MemjaxError(
-            f"cannot keep checkpoints in {place} ({one_line(error)}); give another config.training.checkpoints"
+            f"cannot reach checkpoints in {place} ({one_line(error)}); give another config.training.checkpoints"
         ) from None
 
 
-def open_checkpoints(folder: Path | epath.Path, keep: int = 2) -> ocp.CheckpointManager:
+def open_checkpoints(folder: Path | epath.Path, keep: int = 2, create: bool = True) -> ocp.CheckpointManager:
     """The checkpoints in a folder, of any file system that Orbax knows, the newest `keep` of them kept. Close it: it
-    saves in the background.
+    saves in the background. Raises `MemjaxError` if there is none and it is not to be made.
     """
     folder = epath.Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)  # Orbax would wait for ever for one that it cannot make
+    with reaching(folder):
+        require(create or folder.is_dir(), f"{folder} holds no checkpoint; train the run first")
+        folder.mkdir(parents=True, exist_ok=True)  # Orbax would wait for ever for one that it cannot make
     policy = ocp.checkpoint_managers.LatestN(keep)
     options = ocp.CheckpointManagerOptions(preservation_policy=policy, create=True)
     return ocp.CheckpointManager(folder.resolve(), options=options)
@@ -88,7 +93,7 @@ def restore(manager: ocp.CheckpointManager, like: TrainState, mesh: Mesh) -> tup
         return TrainState(**state), record["unlogged"]
     raise MemjaxError(
         f"checkpoint {steps[0]} in {manager.directory} is damaged or of another model ({damaged[0][1]}); "
-        "give the run another folder, or delete it to start again"
+        f"give the run another folder, or delete {manager.directory} to start again"
     )
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from memjax import tasks
 from memjax.config import AnyConfig, BitsConfig, Config, RetentionConfig, SequenceConfig
-from memjax.errors import require
+from memjax.errors import remark, require
 from memjax.models import System, build
 from memjax.tasks import TaskShape, check_batch
 from memjax.training import checkpoint, runs
@@ -22,7 +22,7 @@ from memjax.training.agents import agent_experiment
 from memjax.training.asked import asked_experiment
 from memjax.training.bits import bits_experiment
 from memjax.training.phase import Experiment, initial_state, load_phase, phase_evaluator, run_phase
-from memjax.training.processes import by_first
+from memjax.training.processes import by_first, require_shared
 from memjax.training.retention import retention_experiment
 from memjax.training.sequences import sequence_experiment
 from memjax.training.sharding import fetch, row_parts
@@ -31,6 +31,9 @@ from memjax.typing import Params
 
 def keep_compiled(folder: str) -> None:
     """Keeps compiled programs in a folder, for the next run."""
+    if "://" not in folder:
+        with runs.writing(Path(folder)):
+            Path(folder).mkdir(parents=True, exist_ok=True)  # JAX would only warn
     jax.config.update("jax_compilation_cache_dir", folder)
 
 
@@ -66,6 +69,7 @@ def train(experiment: Experiment, folder: Path, console: Console, profile: bool 
     """
     with contextlib.ExitStack() as held:
         by_first(lambda: held.enter_context(_taken(folder, experiment.config)))
+        require_shared(checkpoint.place(folder, experiment.config.training.checkpoints))
         learned = None
         for phase in experiment.phases:
             learned = run_phase(experiment, folder, phase, learned, console, profile)
@@ -75,18 +79,27 @@ def train(experiment: Experiment, folder: Path, console: Console, profile: bool 
 @contextlib.contextmanager
 def _taken(folder: Path, config: AnyConfig) -> Iterator[None]:
     """A run folder for this run alone; it goes again if nothing comes of it."""
-    elsewhere = checkpoint.place(folder, config.training.checkpoints)
-    folders = (folder, elsewhere) if config.training.checkpoints else (folder,)
-    with checkpoint.reaching(elsewhere), runs.writing(folder):
-        new = [each for each in folders if not each.exists()]
+    place = checkpoint.place(folder, config.training.checkpoints)
+    folders = dict.fromkeys((place, epath.Path(folder)))  # first what may be out of reach; without it nothing is made
+    with checkpoint.reaching(place):
+        with runs.writing(folder):
+            new = [each for each in folders if not each.exists()]
         runs.open_run(config, *folders)
-    with runs.locked(folder):
+    if epath.Path(folder) in new and place not in new:
+        remark(f"{folder} is new, and goes on from the checkpoints in {place}")
+    mine = [epath.Path(folder)]
+    with runs.locked(folder), contextlib.ExitStack() as held:
         try:
+            if place not in mine:
+                if "://" not in str(place):  # nobody can lock a bucket
+                    held.enter_context(runs.locked(Path(place)))
+                mine.append(place)
             yield
         except Exception:
-            if not any(map(runs.has_trained, folders)):
-                for each in new:
-                    epath.Path(each).rmtree(missing_ok=True)
+            if not any(map(runs.has_trained, mine)):
+                for each in mine:
+                    if each in new:
+                        each.rmtree(missing_ok=True)
             raise
 
 

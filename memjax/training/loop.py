@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from memjax.config import TrainingConfig
-from memjax.errors import MemjaxError, Preempted
+from memjax.errors import MemjaxError, Preempted, remark
 from memjax.tasks import AnyTask
 from memjax.training import checkpoint
 from memjax.training.data import train_batches
@@ -73,6 +73,9 @@ def fit(
         bar = progress.add_task(phase, total=steps, completed=start, latest="compiling")
         began, pending = time.perf_counter() - log.truncate(start), None
 
+        if profile and start == steps:
+            remark(f"{phase} is at its last step; nothing is left to profile")
+        stopping = False
         traced = range(min(start + 11, steps), min(start + 16, steps + 1)) if profile else range(0)
         tracing = opened.enter_context(contextlib.ExitStack())
 
@@ -109,10 +112,11 @@ def fit(
                     console.print(f"{phase} {step}/{steps}  {accuracy}  {time.perf_counter() - began:.0f} s")
             if saving:
                 checkpoint.save(manager, step, state, window.entries)
-            if stopping and step < steps:
-                manager.wait_until_finished()
-                raise Preempted(f"{phase} step {step} is saved")
+            if stopping:
+                break
         manager.wait_until_finished()
+        if stopping or terminated.is_set():  # the last step may have been over when it was asked
+            raise Preempted(f"{phase} step {int(state.step)} is saved")
     return state
 
 

@@ -11,7 +11,6 @@ from jax.sharding import Mesh
 from rich.console import Console
 
 from memjax.config import AnyConfig
-from memjax.errors import require
 from memjax.tasks import AnyTask
 from memjax.training import checkpoint
 from memjax.training.evaluate import Measured, make_evaluator
@@ -105,10 +104,8 @@ def run_phase(
 def load_phase(experiment: Experiment, folder: Path, phase: Phase) -> tuple[int, Params]:
     """(step, parameters) of the newest checkpoint of a phase."""
     place = checkpoint.place(folder, experiment.config.training.checkpoints) / phase.name
-    # Asked first, for the manager would make the folder.
-    require(place.is_dir(), f"{place} holds no checkpoint; train the run first")
     like = jax.eval_shape(lambda: initial_state(experiment, phase))
-    with checkpoint.open_checkpoints(place) as manager:
+    with checkpoint.open_checkpoints(place, create=False) as manager:
         state, _ = checkpoint.restore(manager, like, experiment.mesh)
     return int(state.step), state.params
 

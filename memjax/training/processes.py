@@ -1,12 +1,17 @@
 """Several processes, one run: how a process joins the others, and what only the first of them does."""
 
+import contextlib
+import secrets
+import time
 from collections.abc import Callable
 
 import jax
 import numpy as np
+from etils import epath
 from jax.experimental import multihost_utils
 
 from memjax.errors import MemjaxError, one_line, require
+from memjax.training.runs import writing
 
 LONGEST = 2000  # bytes of a message that all are told
 
@@ -26,12 +31,44 @@ def join(
         return
     complete = distributed or None not in said
     require(complete, "--coordinator=HOST:PORT, --num_processes=N and --process_id=I belong together; give all three")
+    host, _, port = (coordinator or "host:1").rpartition(":")
+    valid = bool(host) and port.isascii() and port.isdigit() and 1 <= int(port) <= 65535
+    require(valid, f"--coordinator={coordinator} must be HOST:PORT, with a port from 1 to 65535")
     below = num_processes is None or process_id is None or 0 <= process_id < num_processes
     require(below, f"--process_id={process_id} must be below --num_processes={num_processes}")
     try:
         jax.distributed.initialize(*said)
     except (RuntimeError, ValueError) as error:
-        raise MemjaxError(f"cannot join the other processes ({one_line(error)}); see --coordinator") from None
+        hint = "nothing here tells who they are: give --coordinator" if coordinator is None else "see --coordinator"
+        raise MemjaxError(f"cannot join the other processes ({one_line(error)}); {hint}") from None
+
+
+def require_shared(place: epath.Path) -> None:
+    """Raises `MemjaxError` in all processes unless all of them see what the first one writes there."""
+    if jax.process_count() == 1:
+        return
+    number = int(multihost_utils.broadcast_one_to_all(np.array(secrets.randbits(31))))
+    file = place / ".seen"
+
+    def write() -> None:
+        with writing(place):
+            file.write_text(str(number))
+
+    by_first(write)
+    seen = False
+    for _ in range(20):  # a network's file system may be late
+        with contextlib.suppress(Exception):
+            seen = file.read_text() == str(number)
+        if seen:
+            break
+        time.sleep(0.5)
+    everyone = bool(np.all(multihost_utils.process_allgather(np.array(seen))))
+    by_first(lambda: file.unlink(missing_ok=True))
+    require(
+        everyone,
+        f"not every process sees what the first one writes to {place}; give a --run that all hosts see, or a "
+        "config.training.checkpoints",
+    )
 
 
 def is_first() -> bool:

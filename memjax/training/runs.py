@@ -38,7 +38,7 @@ def writing(path: AnyPath) -> Iterator[None]:
         reason = one_line(error)
     else:
         return
-    raise MemjaxError(f"cannot write to {path}: {reason}; give another --run, or make room")
+    raise MemjaxError(f"cannot write to {path}: {reason}; give another folder, or make room")
 
 
 @contextlib.contextmanager
@@ -65,11 +65,22 @@ def open_run(config: AnyConfig, *folders: AnyPath) -> None:
             continue
         # On another mesh it is the same run.
         own, asked = (to_mapping(each) | {"mesh": None} for each in (read_config(folder), config))
-        require(own == asked, f"{folder} holds a run with another config; give another --run, or delete the folder")
+        other = _difference(own, asked, "config")
+        require(
+            not other, f"{folder} holds a run with another config ({other}); give another --run, or delete the folder"
+        )
     for folder in new:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "config.json", to_mapping(config))
+
+
+def _difference(own: Any, asked: Any, path: str) -> str:
+    """The first setting that is another, "" if none is."""
+    if not (isinstance(own, Mapping) and isinstance(asked, Mapping)):
+        return "" if own == asked else f"{path} is {own!r} there, not {asked!r}"
+    keys = dict.fromkeys((*own, *asked))
+    return next(filter(None, (_difference(own.get(key), asked.get(key), f"{path}.{key}") for key in keys)), "")
 
 
 def read_config(folder: AnyPath) -> AnyConfig:

@@ -17,6 +17,9 @@ import numpy as np
 import pytest
 from training.tiny import flags
 
+from memjax.errors import MemjaxError
+from memjax.training.processes import join
+
 SIZES = {"rehearsal.sampler": "random", "training.steps": 6, "training.checkpoint_every": 2, "training.batch_size": 8}
 
 
@@ -138,6 +141,19 @@ def test_a_run_that_another_has_is_refused_by_all_processes(whole, tmp_path):
     assert "another config" in finish(first, 2)
     for process in start_two(whole, training__steps=7):
         assert "another config" in finish(process, 2)
+
+
+def test_processes_that_share_nothing_are_all_told_so(tmp_path):
+    folders = tmp_path / "a" / "run", tmp_path / "b" / "run"
+    for process in start_two(*folders):
+        assert "not every process sees what the first one writes" in finish(process, 2)
+    assert not any(folder.exists() for folder in folders)
+
+
+@pytest.mark.parametrize("where", ["localhost", "localhost:abc", ":80", "localhost:0", "localhost:99999"])
+def test_a_coordinator_that_cannot_be_is_one_line(where):
+    with pytest.raises(MemjaxError, match="must be HOST:PORT"):
+        join(coordinator=where, num_processes=2, process_id=0)
 
 
 @pytest.mark.parametrize("given", [["--num_processes=2"], ["--coordinator=localhost:1", "--process_id=0"]])
