@@ -85,8 +85,6 @@ def _taken(folder: Path, config: AnyConfig) -> Iterator[None]:
         with runs.writing(folder):
             new = [each for each in folders if not each.exists()]
         runs.open_run(config, *folders)
-    if epath.Path(folder) in new and place not in new:
-        remark(f"{folder} is new, and goes on from the checkpoints in {place}")
     mine = [epath.Path(folder)]
     with runs.locked(folder), contextlib.ExitStack() as held:
         try:
@@ -94,6 +92,8 @@ def _taken(folder: Path, config: AnyConfig) -> Iterator[None]:
                 if "://" not in str(place):  # nobody can lock a bucket
                     held.enter_context(runs.locked(Path(place)))
                 mine.append(place)
+            if epath.Path(folder) in new and runs.has_trained(place):
+                remark(f"{folder} is new, and goes on from the checkpoints in {place}")
             yield
         except Exception:
             if not any(map(runs.has_trained, mine)):
