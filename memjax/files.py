@@ -3,16 +3,23 @@
 import json
 import math
 from pathlib import Path
-from typing import Any
-
-from etils import epath
+from typing import Any, Protocol, runtime_checkable
 
 from memjax.errors import MemjaxError, one_line, require
 
 ADVICE = "restore it from a copy, or delete the run"
 
 
-def read_object(path: Path | epath.Path) -> dict[str, Any]:
+@runtime_checkable
+class Readable(Protocol):
+    """A path, of this machine or in a bucket."""
+
+    def read_bytes(self) -> bytes:
+        """All that the file holds."""
+        ...
+
+
+def read_object(path: Readable) -> dict[str, Any]:
     """The JSON object in a file. Raises `MemjaxError` if it is damaged."""
     try:
         value = json.loads(_read(path).decode())
@@ -52,7 +59,7 @@ def _is_step(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _read(path: Path | epath.Path) -> bytes:
+def _read(path: Readable) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:

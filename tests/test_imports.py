@@ -27,9 +27,9 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "models": ({"config", "errors", "functional", "memories", "ops", "tasks", "typing"}, {"flax", "jax", "numpy"}),
     "training": (
         {"config", "environments", "errors", "files", "functional", "memories", "models", "ops", "tasks", "typing"},
-        {"absl", "chex", "flax", "grain", "jax", "numpy", "optax", "orbax", "rich", "tensorboardX"},
+        {"absl", "chex", "etils", "flax", "grain", "jax", "numpy", "optax", "orbax", "rich", "tensorboardX"},
     ),
-    "streaming": ({"errors", "models", "typing"}, {"jax", "numpy"}),
+    "streaming": ({"errors", "models", "tasks", "typing"}, {"jax", "numpy"}),
     "reporting": ({"errors", "files"}, {"matplotlib", "numpy", "rich"}),
     "arguments": ({"config", "errors", "memories"}, {"absl", "ml_collections"}),
     "cli": (
