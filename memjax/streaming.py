@@ -129,7 +129,6 @@ def load(path: str | Path, model: AskedMemory, params: Params) -> State:
     names = {_name(place): leaf for place, leaf in places}
     try:
         with np.load(path, allow_pickle=False) as file:
-            require(isinstance(file, np.lib.npyio.NpzFile), f"{path} holds no states")
             found = {name: np.asarray(file[name]) for name in file.files}
     except FileNotFoundError:
         raise MemjaxError(f"there is no file {path}") from None

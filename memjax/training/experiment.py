@@ -79,26 +79,25 @@ def train(experiment: Experiment, folder: Path, console: Console, profile: bool 
 @contextlib.contextmanager
 def _taken(folder: Path, config: AnyConfig) -> Iterator[None]:
     """A run folder for this run alone; it goes again if nothing comes of it."""
-    place = checkpoint.place(folder, config.training.checkpoints)
-    folders = dict.fromkeys((place, epath.Path(folder)))  # first what may be out of reach; without it nothing is made
+    own, place = epath.Path(folder), checkpoint.place(folder, config.training.checkpoints)
+    folders = dict.fromkeys((place, own))  # first what may be out of reach; without it nothing is made
     with checkpoint.reaching(place):
         with runs.writing(folder):
-            new = [each for each in folders if not each.exists()]
+            new = {each for each in folders if not each.exists()}
         runs.open_run(config, *folders)
-    mine = [epath.Path(folder)]
+    mine = {own}
     with runs.locked(folder), contextlib.ExitStack() as held:
         try:
-            if place not in mine:
-                if "://" not in str(place):  # nobody can lock a bucket
-                    held.enter_context(runs.locked(Path(place)))
-                mine.append(place)
-            if epath.Path(folder) in new and runs.has_trained(place):
+            if place != own and "://" not in str(place):  # nobody can lock a bucket
+                held.enter_context(runs.locked(Path(place)))
+            mine.add(place)
+            if own in new and runs.has_trained(place):
                 remark(f"{folder} is new, and goes on from the checkpoints in {place}")
             yield
         except Exception:
             if not any(map(runs.has_trained, mine)):
-                for each in mine:
-                    if each in new:
+                for each in new & mine:
+                    with contextlib.suppress(OSError):  # the error before it is the one to be told
                         each.rmtree(missing_ok=True)
             raise
 
