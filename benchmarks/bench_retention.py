@@ -24,7 +24,8 @@ from memjax.config import from_mapping
 from memjax.models import StreamReader, build_reader
 from memjax.training.actor_critic import ActorCritic, actor_critic_loss
 from memjax.training.objective import answer_metrics
-from memjax.training.retention import retention_objective, rollout
+from memjax.training.retention import retention_objective
+from memjax.training.rewards import rewards, rollout
 
 ROOT = Path(__file__).parents[1]
 TOLERANCE = 1e-4
@@ -61,14 +62,15 @@ def loop_loss(reader: StreamReader, lines, how: ActorCritic):
     first = jax.jit(jax.vmap(lambda params, line: reader.apply(params, lines, line, method=begin), (None, 0)))
     step = jax.jit(jax.vmap(lambda params, *args: reader.apply(params, *args, method=StreamReader._step), (None, 0, 0)))
 
-    def last(params, rows, weights, line, label, steps):
+    def last(params, rows, weights, line, label, support, steps):
         asked = label >= 0
         logits = reader.apply(params, rows, weights, line, asked, steps.entries, method=answers)
         found = answer_metrics(logits, jnp.where(asked, label, 0))
-        loss, _ = actor_critic_loss(rollout(steps, line, asked, found["accuracy"]), jnp.zeros(()), how)
+        brought = rewards["answers"](steps.entries, asked, support, found["accuracy"])
+        loss, _ = actor_critic_loss(rollout(steps, line, brought), jnp.zeros(()), how)
         return jnp.where(asked, found["answer_loss"], 0).sum() + loss / (line != 0).sum()
 
-    last = jax.jit(jax.vmap(last, (None, 0, 0, 0, 0, 0)))
+    last = jax.jit(jax.vmap(last, (None, 0, 0, 0, 0, 0, 0)))
 
     def loss(params, batch):
         line, label = batch["line"], batch["label"]
@@ -80,7 +82,7 @@ def loop_loss(reader: StreamReader, lines, how: ActorCritic):
             carry, found = step(params, carry, at)
             steps.append(found)
         together = jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=1), *steps)
-        return last(params, rows, weights, line, label, together).mean()
+        return last(params, rows, weights, line, label, batch["support"], together).mean()
 
     return loss
 
@@ -97,7 +99,8 @@ def learning(sizes: Sizes, args: argparse.Namespace) -> dict[str, Any]:
     batch["key"] = jax.random.split(jax.random.key(args.seed), sizes.streams)
     params = jax.jit(reader.init)(jax.random.key(args.seed), lines, batch["line"][0], batch["label"][0] >= 0)
     how = ActorCritic(**vars(config.actor_critic))
-    ours = jax.jit(jax.grad(lambda params, batch: retention_objective(reader, lines, how)(params, None, batch)[0]))
+    objective = retention_objective(reader, lines, how, rewards["answers"])
+    ours = jax.jit(jax.grad(lambda params, batch: objective(params, None, batch)[0]))
     theirs = jax.grad(loop_loss(reader, lines, how))
     pairs = zip(jax.tree.leaves(ours(params, batch)), jax.tree.leaves(theirs(params, batch)), strict=True)
     difference = max(float(jnp.abs(a - b).max()) for a, b in pairs)

@@ -6,8 +6,9 @@
     memjax train --config=configs/retention.py:noisy,policy=st,entries=5,file=emr_noisy_task22 --data_dir=data
 
 Two supporting facts (bAbI, task 2): five questions in a stream of lines, a buffer of few entries. policy: fifo, lifo,
-lru, uniform, im, s, st. noisy and large are generated; the last command tests on a prepared file too. Published, best
-of 3 runs, test error %: noisy, N = 5: FIFO 50.2, IM 40.2, S 40.6, ST 11.7.
+lru, uniform, im, s, st. reward, of an eviction: answers, 1 for a right one and -1 for a wrong one, or facts, the same
+for whether what the next question needs is still held. noisy and large are generated; the last command tests on a
+prepared file too. Published, best of 3 runs, test error %: noisy, N = 5: FIFO 50.2, IM 40.2, S 40.6, ST 11.7.
 """
 
 from ml_collections import ConfigDict
@@ -19,8 +20,8 @@ KINDS = {"noisy": "noisy", "large": "large", "original": "file"}
 
 
 def get_config(arg: str = "noisy") -> ConfigDict:
-    """The task named before the first comma; then policy=, entries=, seed=, file=."""
-    kind, values = parse_arg(arg, "noisy", policy="st", entries=5, seed=0, file="")
+    """The task named before the first comma; then policy=, entries=, reward=, seed=, file=."""
+    kind, values = parse_arg(arg, "noisy", policy="st", entries=5, reward="answers", seed=0, file="")
     if kind not in KINDS:
         raise unknown("variant of configs/retention.py", kind, KINDS)
 
@@ -39,6 +40,6 @@ def get_config(arg: str = "noisy") -> ConfigDict:
     config.optimizer = ConfigDict({"learning_rate": 3e-3, "warmup_steps": 0, "decay_steps": 10_000, "clip_norm": 40.0})
     config.training = ConfigDict({"base_steps": 3000, "steps": 10_000, "batch_size": 64, "microbatches": 1})
     config.training.update(seed=values["seed"], log_every=50, validate_every=500, validate_examples=500)
-    config.training.update(checkpoint_every=500, checkpoints="")
+    config.training.update(checkpoint_every=500, checkpoints="", reward=values["reward"])
     config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
     return config

@@ -220,9 +220,10 @@ class ActorCriticConfig:
 
 @dataclass(frozen=True)
 class RetentionTrainingConfig(TrainingConfig):
-    """Training, after `base_steps` under FIFO."""
+    """Training, after `base_steps` under FIFO. reward: what an eviction is rewarded for (`memjax.training.rewards`)."""
 
     base_steps: int
+    reward: Literal["answers", "facts"]
 
 
 @dataclass(frozen=True)

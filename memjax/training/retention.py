@@ -14,10 +14,11 @@ from memjax.models import StreamReader, build_reader
 from memjax.models.stream_reader import Read
 from memjax.tasks.contract import Batch
 from memjax.tasks.episodic import Episodic
-from memjax.training.actor_critic import ActorCritic, Rollout, actor_critic_loss
+from memjax.training.actor_critic import ActorCritic, actor_critic_loss
 from memjax.training.evaluate import Measured
 from memjax.training.objective import Example, Loss, answer_metrics
 from memjax.training.phase import Experiment, Phase
+from memjax.training.rewards import Reward, rewards, rollout
 from memjax.training.sharding import make_mesh
 from memjax.typing import Array, Key, Params
 
@@ -26,12 +27,12 @@ def retention_experiment(config: RetentionConfig) -> Experiment:
     """The experiment that a config describes: first a phase "base" under FIFO, then with its own policy."""
     task = tasks.create(config.task)
     lines = jnp.asarray(task.lines)
-    how = ActorCritic(**vars(config.actor_critic))
+    how, reward = ActorCritic(**vars(config.actor_critic)), rewards[config.training.reward]
     reader, fifo = (build_reader(config.model, task, policy) for policy in (config.model.policy, "fifo"))
 
     def phase(name: str, steps: int, reader: StreamReader) -> Phase:
         init, measure = partial(_init, reader, lines), partial(_measure, reader, lines)
-        return Phase(name, steps, init, retention_objective(reader, lines, how), measure, _begin)
+        return Phase(name, steps, init, retention_objective(reader, lines, how, reward), measure, _begin)
 
     first = [phase("base", config.training.base_steps, fifo)] if config.training.base_steps else []
     phases = (*first, phase("train", config.training.steps, reader))
@@ -40,11 +41,11 @@ def retention_experiment(config: RetentionConfig) -> Experiment:
     return Experiment(config, label, task, mesh, phases, partial(_facts, reader, task))
 
 
-def retention_objective(reader: StreamReader, lines: Array, how: ActorCritic) -> Loss:
+def retention_objective(reader: StreamReader, lines: Array, how: ActorCritic, reward: Reward) -> Loss:
     """Answer loss, summed over a stream's questions, and `actor_critic_loss`, its mean over the lines; over a batch.
 
     Summed over the lines, the critic's error would be ten times the answers' loss, and shape the embeddings, which
-    both share. The reward of an eviction is what the next line brings: 1 for a right answer to it, -1 for a wrong one.
+    both share. reward: one of `rewards`, what evictions are rewarded for.
     """
 
     def one(params: Params, example: Example) -> dict[str, Array]:
@@ -53,7 +54,8 @@ def retention_objective(reader: StreamReader, lines: Array, how: ActorCritic) ->
         read = _read(reader, lines, params, example, example["key"])
         metrics = answer_metrics(read.logits, jnp.where(asked, label, 0))
         answers = jnp.where(asked, metrics["answer_loss"], 0).sum()
-        loss, parts = actor_critic_loss(rollout(read, line, asked, metrics["accuracy"]), jnp.zeros(()), how)
+        brought = reward(read.entries, asked, example["support"], metrics["accuracy"])
+        loss, parts = actor_critic_loss(rollout(read, line, brought), jnp.zeros(()), how)
         count, lines_read = asked.sum(), (line != 0).sum()
         right = jnp.where(asked, metrics["accuracy"], 0).sum()
         means = {name: part / lines_read for name, part in parts.items()}
@@ -65,15 +67,6 @@ def retention_objective(reader: StreamReader, lines: Array, how: ActorCritic) ->
         return means.pop("loss"), means
 
     return loss
-
-
-def rollout(read: Read, line: Array, asked: Array, right: Array) -> Rollout:
-    """What the policy did in a stream, for the actor-critic. right: 1 for a step whose answer is right."""
-    brought = jnp.where(asked, 2 * right - 1, 0)
-    # The line's own eviction comes behind its answer.
-    reward = jnp.append(brought[1:], 0)
-    last = jnp.append(line[1:] == 0, True)
-    return Rollout(read.acted, read.log_prob, read.entropy, jnp.where(line != 0, read.value, 0), reward, last)
 
 
 def _measure(reader: StreamReader, lines: Array, params: Params, example: Example) -> Measured:

@@ -92,3 +92,13 @@ def generalized_advantages(rewards, values, discounts, last_value, trace):
             worth *= discounts[later] * trace
         found.append(total)
     return np.array(found)
+
+
+def facts_held(entries, asked, support):
+    """For each step 1 if what has come of the lines that the next question follows from is held, else -1."""
+    brought = []
+    for t in range(len(asked)):
+        ahead = [q for q in range(t, len(asked)) if asked[q]]
+        come = [fact for fact in support[ahead[0]] if 0 <= fact < t] if ahead else []
+        brought.append((1 if set(come) <= set(entries[t]) else -1) if come else 0)
+    return np.array(brought)

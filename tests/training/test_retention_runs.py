@@ -18,7 +18,8 @@ from memjax.errors import MemjaxError
 from memjax.models import build_reader
 from memjax.models.stream_reader import Read
 from memjax.training import experiment
-from memjax.training.retention import rollout, watch
+from memjax.training.retention import watch
+from memjax.training.rewards import rewards, rollout
 
 SIZES = {
     "task.train": 16, "task.valid": 8, "task.test": 4, "model.width": 4, "model.hops": 1, "training.base_steps": 2,
@@ -74,12 +75,56 @@ def test_the_reward_of_an_eviction_is_what_the_next_line_brings():
     steps = len(line)
     nobody = jnp.zeros((steps, 3))
     read = Read(nobody, line != 0, right, right, right + 1, nobody.astype(int), nobody)
-    found = rollout(read, line, asked, right)
+    brought = rewards["answers"](read.entries, asked, jnp.full((steps, 2), -1), right)
+    found = rollout(read, line, brought)
     for t in range(steps):
         expected = 0 if t + 1 == steps or not asked[t + 1] else (1 if right[t + 1] else -1)
         assert found.reward[t] == expected
         assert found.ended[t] == (t + 1 == steps or line[t + 1] == 0)
         assert found.value[t] == (right[t] + 1 if line[t] else 0)
+
+
+def test_facts_are_rewarded_at_every_line_while_the_next_question_waits_for_them():
+    asked = np.array([0, 0, 0, 1, 0, 1, 0], bool)
+    support = np.full((7, 2), -1)
+    support[3], support[5] = (0, 2), (4, -1)  # one fact alone in the second; the first question at 3
+    entries = np.array([[-1, -1], [0, -1], [0, 1], [1, 2], [2, 3], [3, 4], [4, 5]])
+    brought = rewards["facts"](*map(jnp.asarray, (entries, asked, support, np.ones(7, np.float32))))
+    assert_same(brought, jnp.array([0.0, 1, 1, -1, 0, 1, 0]))
+
+
+def test_rewards_for_facts_are_the_loops_for_any_buffer():
+    _, _, _, batch = made()
+    random = np.random.default_rng(0)
+    compiled = jax.jit(rewards["facts"], compiler_options=quick())
+    for asked, support in zip(np.asarray(batch["label"]) >= 0, np.asarray(batch["support"]), strict=True):
+        steps = len(asked)
+        entries = np.stack([random.choice(np.arange(-1, t), 3) if t else np.full(3, -1) for t in range(steps)])
+        brought = compiled(*map(jnp.asarray, (entries, asked, support, np.zeros(steps, np.float32))))
+        assert_same(brought, jnp.asarray(retention.facts_held(entries, asked, support), jnp.float32))
+
+
+def test_a_policy_rewarded_for_facts_learns_from_what_was_held():
+    trained, last, params, batch = made()
+    other = prepared("noisy,policy=st,entries=3,reward=facts")
+    example = batch | {"key": jax.random.split(jax.random.key(0), 2)}
+    losses = [jax.jit(one.loss, compiler_options=quick()) for one in (last, other.phases[-1])]
+    (loss, _), (of_facts, metrics) = (compiled(params, None, example) for compiled in losses)
+    reader = build_reader(trained.config.model, trained.task, "st")
+    found = 0.0
+    for i in range(2):
+        line, asked = batch["line"][i], np.asarray(batch["label"][i]) >= 0
+        read = jax.jit(reader.apply, compiler_options=quick())(
+            params, jnp.asarray(trained.task.lines), line, jnp.asarray(asked), example["key"][i]
+        )
+        brought = retention.facts_held(np.asarray(read.entries), asked, np.asarray(batch["support"][i]))
+        value = np.asarray(read.value, np.float64)
+        discounts = np.append(np.full(len(asked) - 1, 0.99), 0)
+        advantages = retention.generalized_advantages(np.append(brought[1:], 0), value, discounts, 0.0, 1.0)
+        acted = np.asarray(read.acted)
+        found += -(np.asarray(read.log_prob) * advantages)[acted].sum() / (np.asarray(line) != 0).sum()
+    np.testing.assert_allclose(metrics["policy_loss"], found / 2, rtol=1e-4)
+    assert of_facts != loss
 
 
 def test_the_loss_is_the_answers_and_the_actor_critics():
@@ -174,6 +219,7 @@ def test_a_config_is_the_same_after_a_round_trip():
         ({"actor_critic__discount": 1.5}, r"config\.actor_critic\.discount must be in"),
         ({"actor_critic__value": -1.0}, "value must be at least 0"),
         ({"training__base_steps": -1}, "base_steps"),
+        ({"training__reward": "fact"}, "did you mean 'facts'"),
         ({"task__kind": "noise"}, "did you mean 'noisy'"),
         ({"training__batch_size": 32}, "fewer than one batch"),
     ],
