@@ -8,12 +8,12 @@ Paper: End-To-End Memory Networks (Sukhbaatar et al. 2015), section 4: 3 hops, p
 noise. Cost on one CPU core, 1k: see `seconds` in results/. Expected, mean test error over the 20 tasks in percent: 1k
 joint 12.4, 1k single 13.9; 10k joint (--folder=en-10k) 7.5. Stopped, the same command goes on where it was.
 
-What the paper leaves open: empty rows share the softmax, position weights are twice the printed ones (`MemN2N`), and
-the linear start lasts a whole number of epochs at half the rate; the first and the last as in the authors' code. In
-trials of three restarts each of these lowered the training error, and so did the paper's rate of 0.01 against their
-code's 0.005; their position weights, with one J for all texts, did not. On 10k data there are 20 epochs, the rate
-halved every 5. Training and validation error decided all this; the test error is computed at the end, and decides
-nothing.
+What the paper leaves open is as in the authors' code: empty rows share the softmax, position weights have one J for
+all texts and weigh the embeddings of time too (`MemN2N.places`), the linear start lasts a whole number of epochs, and
+the rate is 0.005, not the printed 0.01. On task 3 alone the rate, the weights and those of time bring the validation
+error from 69 to 44 % together, each of them by itself to 55, 55 and 63. On 10k data there are 20 epochs, the rate
+halved every 5. The training error is what their code prints, that of the last epoch as it went, with noise. Training
+and validation error decided all this; the test error is computed at the end, and decides nothing.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from memjax.training.runs import write_json
 
 ROOT = Path(__file__).parents[1]
 WORDS = 15
-COMMON = {"batch_size": 32, "learning_rate": 0.01, "linear_rate": 0.005, "clip_norm": 40.0, "noise": True}
+COMMON = {"batch_size": 32, "learning_rate": 0.005, "linear_rate": 0.005, "clip_norm": 40.0, "noise": True}
 RECIPES = {
     "joint": Recipe(epochs=60, halve_every=15, linear_epochs=30, patience=30, **COMMON),
     "single": Recipe(epochs=100, halve_every=25, linear_epochs=20, patience=20, **COMMON),
@@ -63,12 +63,13 @@ def train(args: argparse.Namespace, task: int) -> dict:
     for note in data.notes:
         print(f"note: {note}")
     rows = answer_rows(data.vocabulary, data.answers)
-    model = MemN2N(data.shape, rows, width=WIDTHS[args.recipe], hops=HOPS)
+    places = max(data.shape.segment, data.shape.query_words) + 1  # the last one is time's
+    model = MemN2N(data.shape, rows, width=WIDTHS[args.recipe], hops=HOPS, places=places)
     trainer = Trainer(data, model, recipe_of(args.recipe, args.folder), range(args.restarts))
     name = "joint" if task == 0 else f"task {task}"
     progress = trainer.train(args.run / name.replace(" ", "-"), lambda progress: show(name, progress))
     found = {split: trainer.evaluate(progress.params, split) for split in ("train", "valid", "test")}
-    chosen = lowest_training_error(found["train"])
+    chosen = lowest_training_error(progress)
     tags = {split: task_of(data, split, task) for split in found}
     entry = {
         "chosen": chosen,
@@ -77,7 +78,9 @@ def train(args: argparse.Namespace, task: int) -> dict:
         "parameters": sum(leaf[0].size for leaf in jax.tree.leaves(progress.params)),
         "notes": list(data.notes),
         "restarts": [
-            {split: errors(found[split], tags[split], restart) for split in found} for restart in range(args.restarts)
+            {"last epoch": last_epoch(progress, restart)}
+            | {split: errors(found[split], tags[split], restart) for split in found}
+            for restart in range(args.restarts)
         ],
     }
     print(f"{name}: restart {chosen}, test error {entry['restarts'][chosen]['test']['mean']} %", flush=True)
@@ -100,6 +103,12 @@ def errors(found: Evaluation, tags: np.ndarray, restart: int) -> dict:
     exact = np.mean([found.wrong[restart][tags == task].mean() for task in np.unique(tags)])
     loss = float(found.loss[restart])
     return {"mean": round(100 * float(exact), 2), "loss": round(loss, 4) if np.isfinite(loss) else None, "tasks": tasks}
+
+
+def last_epoch(progress: Progress, restart: int) -> dict:
+    """Training's error in percent and loss, as it went, with noise."""
+    loss, error = progress.history[-1, restart, :2]
+    return {"mean": round(100 * float(error), 2), "loss": round(float(loss), 4) if np.isfinite(loss) else None}
 
 
 def show(name: str, progress: Progress) -> None:

@@ -62,16 +62,18 @@ class MemN2N(nn.Module):
     """Questions over sentences: `u = B q`; per hop `p = softmax(u · m_i)`, `u <- u + sum_i p_i c_i`; logits `W u`.
 
     A sentence is `m_i = sum_j l_j A_k x_ij + T_A(i)`, `c_i` the same with C and T_C (`ops.embed_sentence`); i is 1 for
-    the newest. Source: End-To-End Memory Networks, sections 2 and 4.1. Two things are not in the
-    paper, but its error depends on them (`benchmarks/memory_networks.py`): rows that no sentence fills are zeros that
-    have their share of the softmax, as in its authors' code; and position weights are twice the printed ones, so that a
-    word counts 1 on average, as in a bag. Their code's weights are as large, but J is the longest text for all.
+    the newest. Source: End-To-End Memory Networks, sections 2 and 4.1. What is not in the paper but in its authors'
+    code, and what its error depends on (`benchmarks/memory_networks.py`): rows that no sentence fills are zeros that
+    have their share of the softmax; position weights are twice the printed ones, so that a word counts 1 on average, as
+    in a bag; and with `places` they are `ops.centred_weights`, which know one J for all texts, with T_A and T_C weighed
+    as a word is at the last place, behind the longest text.
 
     shape: a task whose answers are classes, and whose question is a text in the words of its stream. answers: for each
     class its row of W (`answer_rows`). tying: "adjacent" (`A_{k+1} = C_k`, `W = C_K^T`, `B = A_1`, and the times like
     them) or "layer_wise" (one A and one C for all hops, B and W of their own, `u <- H u + o`). encoding: "position" or
-    "bag". temporal: whether there are T_A and T_C. memory: how many of the last sentences are kept. All parameters are
-    drawn from N(0, 0.1); the row of padding is zero, and stays so. Raises `MemjaxError` for what does not fit.
+    "bag". temporal: whether there are T_A and T_C. places: J of all texts; None for each text's own words. memory: how
+    many of the last sentences are kept. All parameters are drawn from N(0, 0.1); the row of padding is zero, and stays
+    so. Raises `MemjaxError` for what does not fit.
 
         model = MemN2N(task.shape, answer_rows(task.vocabulary, task.answers), width=50, hops=3)
         params = model.init(key, stream, mask, query)
@@ -88,6 +90,7 @@ class MemN2N(nn.Module):
     tying: Literal["adjacent", "layer_wise"] = "adjacent"
     encoding: Encoding = "position"
     temporal: bool = True
+    places: int | None = None
     memory: int = 50
     dtype: Any = jnp.float32
 
@@ -150,6 +153,10 @@ class MemN2N(nn.Module):
 
     def weigh(self, ids: Int[Array, "N"], mask: Bool[Array, "N"]) -> Float[Array, "2 V"]:
         """A text as `ops.sentence_weights`, which nothing that is learned changes; by position, twice as large."""
+        if self.places is not None:
+            return ops.centred_sentence_weights(
+                jnp.where(mask, ids, 0), mask, self.shape.items, self.width, self.places
+            )
         weights = ops.sentence_weights(jnp.where(mask, ids, 0), mask, self.shape.items, encoding=self.encoding)
         return weights * (2 if self.encoding == "position" else 1)
 
@@ -158,7 +165,10 @@ class MemN2N(nn.Module):
         embedded = _embed_all(self.words[: self.tables, : self.shape.items], weights.astype(self.dtype))
         if self.temporal:
             clock = jax.nn.one_hot(times - 1, self.rows, dtype=embedded.dtype)
-            embedded = embedded + jnp.einsum("rm,tmd->rtd", clock, self.times)
+            times = self.times
+            if self.places is not None:
+                times = times * ops.centred_weights(jnp.ones(self.places, bool), self.width, self.places)[-1]
+            embedded = embedded + jnp.einsum("rm,tmd->rtd", clock, times)
         return embedded.reshape(len(times), self.tables * self.width).astype(self.dtype)
 
     def ask(
@@ -191,6 +201,12 @@ class MemN2N(nn.Module):
                 raise unknown(name, getattr(self, name), known)
         for name in ("width", "hops", "memory"):
             require(getattr(self, name) >= 1, f"{name} of MemN2N must be at least 1, not {getattr(self, name)}")
+        if self.places is not None:
+            longest = max(shape.segment, shape.query_words or 0)
+            require(
+                self.encoding == "position" and self.places > longest,
+                f"places are for encoding position, and more than the {longest} words of the longest text",
+            )
         require(shape.answer == "classes", f"MemN2N needs answers that are classes, not {shape.answer}")
         require(
             shape.query_words is not None and shape.queries == shape.items,

@@ -52,6 +52,8 @@ from memjax.ops.dnc import (
 from memjax.ops.gru import GRUParams, MultiHeadGRUParams, gru_scan, gru_step, project_aligned, update_slots
 from memjax.ops.losses import familiarity_loss, recollection_loss
 from memjax.ops.memory_network import (
+    centred_sentence_weights,
+    centred_weights,
     embed_sentence,
     embed_weights,
     memory_hop,
@@ -128,6 +130,8 @@ __all__ = [
     "dnc_interface_size",
     "dnc_start",
     "dnc_step",
+    "centred_sentence_weights",
+    "centred_weights",
     "embed_sentence",
     "embed_weights",
     "erase_and_add",

@@ -25,6 +25,21 @@ def position_weights(mask: Bool[Array, "N"], width: int) -> Float[Array, "N d"]:
     return constant[:, None] - slope[:, None] * k_over_d
 
 
+def centred_weights(mask: Bool[Array, "N"], width: int, places: int) -> Float[Array, "N d"]:
+    """As `position_weights`, but by the place alone, whatever the sentence's length: `[N, d]`; 0 for padding.
+
+    `l_kj = 1 + 4 (k - (d+1)/2)(j - (J+1)/2) / (dJ)` with j = 1, 2, .. over the sentence's real words, k = 1..d, and J =
+    `places` for all sentences: about twice those for J words, and 1 in the middle.
+    Source: the code of the authors of End-To-End Memory Networks.
+
+    >>> import jax.numpy as jnp
+    >>> centred_weights(jnp.array([True, True, False]), 2, 4).tolist()
+    [[1.375, 0.625], [1.125, 0.875], [0.0, 0.0]]
+    """
+    constant, slope = _centred(mask, width, places)
+    return constant[:, None] - slope[:, None] * jnp.arange(1, width + 1) / width
+
+
 def embed_sentence(
     words: Float[Array, "N d"], mask: Bool[Array, "N"] | None = None, *, encoding: Encoding = "position"
 ) -> Float[Array, "d"]:
@@ -60,6 +75,21 @@ def sentence_weights(
     """
     _check(encoding)
     affine = jnp.stack(_affine(mask)) if encoding == "position" else jnp.stack([mask * 1.0, mask * 0.0])
+    return affine @ jax.nn.one_hot(ids, vocabulary, dtype=affine.dtype)
+
+
+def centred_sentence_weights(
+    ids: Int[Array, "N"], mask: Bool[Array, "N"], vocabulary: int, width: int, places: int
+) -> Float[Array, "2 V"]:
+    """As `sentence_weights`, by `centred_weights`: `embed_weights` of it embeds the sentence.
+
+    >>> import jax.numpy as jnp
+    >>> table, ids, mask = jnp.arange(6.0).reshape(3, 2), jnp.array([2, 1]), jnp.ones(2, bool)
+    >>> by_weights = embed_weights(table, centred_sentence_weights(ids, mask, 3, 2, 4))
+    >>> bool(jnp.allclose(by_weights, (centred_weights(mask, 2, 4) * table[ids]).sum(0)))
+    True
+    """
+    affine = jnp.stack(_centred(mask, width, places))
     return affine @ jax.nn.one_hot(ids, vocabulary, dtype=affine.dtype)
 
 
@@ -137,6 +167,12 @@ def _affine(mask: Bool[Array, "N"]) -> tuple[Float[Array, "N"], Float[Array, "N"
     """`1 - j/J` and `1 - 2j/J` of each word; 0 for padding."""
     place = jnp.cumsum(mask) / jnp.maximum(mask.sum(), 1)
     return jnp.where(mask, 1 - place, 0), jnp.where(mask, 1 - 2 * place, 0)
+
+
+def _centred(mask: Bool[Array, "N"], width: int, places: int) -> tuple[Float[Array, "N"], Float[Array, "N"]]:
+    """`a` and `b` of each word, whose weights are `a - (k/d) b`; 0 for padding."""
+    off = (jnp.cumsum(mask) - (places + 1) / 2) / places
+    return jnp.where(mask, 1 - 2 * off * (width + 1) / width, 0), jnp.where(mask, -4 * off, 0)
 
 
 def _check(encoding: str) -> None:

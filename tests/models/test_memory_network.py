@@ -47,16 +47,17 @@ def initial(net):
 @pytest.mark.parametrize("story", [STORY, STORY[:2], []])
 @pytest.mark.parametrize("linear", [False, True])
 @pytest.mark.parametrize(
-    ("tying", "encoding", "hops", "temporal"),
+    ("tying", "encoding", "hops", "temporal", "places"),
     [
-        ("adjacent", "position", 3, True),
-        ("adjacent", "bag", 1, False),
-        ("layer_wise", "position", 1, False),
-        ("layer_wise", "bag", 3, True),
+        ("adjacent", "position", 3, True, None),
+        ("adjacent", "position", 2, True, 9),
+        ("adjacent", "bag", 1, False, None),
+        ("layer_wise", "position", 1, False, None),
+        ("layer_wise", "bag", 3, True, None),
     ],
 )
-def test_logits_are_the_oracles(tying, encoding, hops, temporal, linear, story):
-    net = model(hops=hops, tying=tying, encoding=encoding, temporal=temporal)
+def test_logits_are_the_oracles(tying, encoding, hops, temporal, places, linear, story):
+    net = model(hops=hops, tying=tying, encoding=encoding, temporal=temporal, places=places)
     params = initial(net)
 
     def logits(net, stream, mask, query):
@@ -64,7 +65,7 @@ def test_logits_are_the_oracles(tying, encoding, hops, temporal, linear, story):
         return net.ask(slots.values, slots.mask, net.weigh(query, query != 0), linear=linear), loss
 
     found, loss = net.apply(params, *padded(story), question(), method=logits)
-    expected = oracle.answer(params["params"], story, QUERY, tying, encoding, hops, 4, linear)
+    expected = oracle.answer(params["params"], story, QUERY, tying, encoding, hops, 4, linear, places=places)
     np.testing.assert_allclose(found[1:], expected[1:], rtol=1e-4, atol=1e-5)
     assert found[0] == jnp.finfo(jnp.float32).min and loss == 0
     if not linear:
@@ -197,6 +198,8 @@ def test_noise_does_not_leave_the_memory_and_is_none_without_a_key():
     ("options", "message"),
     [
         ({"tying": "adjacant"}, "unknown tying 'adjacant'; did you mean 'adjacent'?"),
+        ({"places": 3}, "more than the 4 words of the longest text"),
+        ({"places": 9, "encoding": "bag"}, "places are for encoding position"),
         ({"encoding": "positon"}, "unknown encoding 'positon'; did you mean 'position'?"),
         ({"hops": 0}, "hops of MemN2N must be at least 1, not 0"),
         ({"memory": 0}, "memory of MemN2N must be at least 1, not 0"),

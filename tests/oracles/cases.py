@@ -399,6 +399,20 @@ CASES = (
         "embed_sentence as a bag": embed_sentence("bag"),
         "sentence_weights by position": sentence_weights("position"),
         "sentence_weights as a bag": sentence_weights("bag"),
+        "centred_weights": Case(
+            without_params(partial(ops.centred_weights, width=D, places=N + 3)),
+            without_params(partial(memory_network.centred_weights, width=D, places=N + 3)),
+            nothing,
+            {},
+            mask_of(N),
+        ),
+        "centred_sentence_weights": Case(
+            without_params(partial(ops.centred_sentence_weights, vocabulary=V, width=D, places=N + 3)),
+            without_params(partial(memory_network.centred_sentence_weights, vocabulary=V, width=D, places=N + 3)),
+            nothing,
+            {},
+            sentence_aux,
+        ),
         "embed_weights": Case(
             ops.embed_weights, memory_network.embed_weights, lambda rng: rng.normal(size=(V, D)), {"weights": (2, V)}
         ),

@@ -15,6 +15,17 @@ def position_weights(mask, width):
     return weights
 
 
+def centred_weights(mask, width, places):
+    """l_kj = 1 + 4 (k - (d+1)/2)(j - (J+1)/2) / (dJ): as above, but J is given."""
+    weights, j = np.zeros((len(mask), width)), 0
+    for place in range(len(mask)):
+        if mask[place]:
+            j += 1
+            for k in range(1, width + 1):
+                weights[place, k - 1] = 1 + 4 * (k - (width + 1) / 2) * (j - (places + 1) / 2) / (width * places)
+    return weights
+
+
 def embed_sentence(words, mask, encoding="position"):
     """Sum of the word vectors, each coordinate weighed by the word's place; a bag of words weighs all alike."""
     weights = position_weights(mask, words.shape[1]) if encoding == "position" else np.ones(words.shape)
@@ -32,6 +43,16 @@ def sentence_weights(ids, mask, vocabulary, encoding="position"):
     for j, word in enumerate(real, 1):
         weights[0, word] += 1 - j / len(real) if encoding == "position" else 1
         weights[1, word] += 1 - 2 * j / len(real) if encoding == "position" else 0
+    return weights
+
+
+def centred_sentence_weights(ids, mask, vocabulary, width, places):
+    """The same for the centred weights, from those of the first and the last coordinate."""
+    weights, of_words = np.zeros((2, vocabulary)), centred_weights(mask, width, places)
+    for place, word in enumerate(ids):
+        slope = (of_words[place, 0] - of_words[place, -1]) / (1 - 1 / width)
+        weights[0, word] += of_words[place, -1] + slope
+        weights[1, word] += slope
     return weights
 
 
@@ -62,10 +83,11 @@ def memory_hop(query, keys, values, mask, transition=None, linear=False, empty=0
     return p[: len(p) - empty], out
 
 
-def answer(params, sentences, query, tying, encoding, hops, memory, linear=False, times=None):
+def answer(params, sentences, query, tying, encoding, hops, memory, linear=False, times=None, places=None):
     """Logits over the rows of the last table, of a story of word lists (oldest first) and a question, a list too.
 
     times: the time index of each of the last sentences, newest = 1, where noise has changed them. None: no noise.
+    places: J, with which weights are centred, and an embedding of time is a word at the last of these places.
     """
     sentences = sentences[-memory:]
     if times is None:
@@ -74,12 +96,15 @@ def answer(params, sentences, query, tying, encoding, hops, memory, linear=False
 
     def embedded(table, words):
         vectors = np.array([tables[table][word] for word in words])
+        if places:
+            return (centred_weights([True] * len(words), tables.shape[-1], places) * vectors).sum(0)
         return (2 if encoding == "position" else 1) * embed_sentence(vectors, [True] * len(words), encoding)
 
     def rows(table):
         found = []
         for words, time in zip(sentences, times, strict=True):
             clock = 0 if clocks is None else np.asarray(clocks, np.float64)[table][time - 1]
+            clock = clock * centred_weights([True] * places, tables.shape[-1], places)[-1] if places else clock
             found.append(embedded(table, words) + clock)
         return np.array(found).reshape(len(found), tables.shape[-1])
 

@@ -15,7 +15,7 @@ from memjax.models.memory_network import MemN2N
 from memjax.tasks.contract import TaskShape
 from memjax.training import restarts
 from memjax.training.pool import NOBODY, batches, load, pool, pool_size, pooled_logits
-from memjax.training.restarts import Recipe, Trainer, lowest_training_error
+from memjax.training.restarts import Progress, Recipe, Trainer, lowest_training_error
 
 PEOPLE, PLACES, T = 3, 3, 6
 RECIPE = Recipe(
@@ -240,8 +240,10 @@ def test_evaluation_says_for_each_example_whether_it_was_wrong():
 
 
 def test_the_reported_restart_is_that_of_the_lowest_training_error():
-    wrong = np.array([[1, 1], [0, 1], [1, 0], [0, 0]], bool)
-    assert lowest_training_error(restarts.Evaluation(np.array([0.1, 0.3, 0.2, np.nan]), wrong)) == 2
+    before = np.zeros((4, 4))
+    last = np.array([[0.1, 0.9, 0, 0], [0.3, 0.5, 0, 0], [0.2, 0.5, 1, 1], [np.nan, 0, 0, 0]])
+    progress = Progress(None, *[None] * 4, np.stack([before, last]), None)
+    assert lowest_training_error(progress) == 2
 
 
 @pytest.mark.parametrize("tying", ["adjacent", "layer_wise"])
@@ -251,7 +253,7 @@ def test_a_small_task_is_learned(tying):
     progress = one.start()
     while not one.finished(progress):
         progress = one.step(progress)
-    best = lowest_training_error(one.evaluate(progress.params, "train"))
+    best = lowest_training_error(progress)
     assert one.evaluate(progress.params, "test").wrong[best].mean() < 0.05  # by chance 0.67
 
 
