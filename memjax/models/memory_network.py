@@ -165,10 +165,10 @@ class MemN2N(nn.Module):
         embedded = _embed_all(self.words[: self.tables, : self.shape.items], weights.astype(self.dtype))
         if self.temporal:
             clock = jax.nn.one_hot(times - 1, self.rows, dtype=embedded.dtype)
-            times = self.times
+            ages = self.times
             if self.places is not None:
-                times = times * ops.centred_weights(jnp.ones(self.places, bool), self.width, self.places)[-1]
-            embedded = embedded + jnp.einsum("rm,tmd->rtd", clock, times)
+                ages = ages * ops.centred_weights(jnp.ones(self.places, bool), self.width, self.places)[-1]
+            embedded = embedded + jnp.einsum("rm,tmd->rtd", clock, ages)
         return embedded.reshape(len(times), self.tables * self.width).astype(self.dtype)
 
     def ask(
