@@ -86,11 +86,11 @@ def retention(found: dict) -> list[str]:
     head = ("task, entries, policy", "best error %", "mean error %", "public draw, mean %", "paper's best %", "runs")
     lines = [f"| {' | '.join((*head, 'minutes'))} |", "|---" * 7 + "|"]
     for row, runs in by_row(found["runs"]).items():
-        task, policy = row.rsplit(maxsplit=1)
+        kind, entries, policy, *reward = row.split()
         sources = [run["metrics"]["tags"].get("source", {}) for run in runs]
         own = [1 - (s["generated"] if s else run["metrics"])["accuracy"] for s, run in zip(sources, runs, strict=True)]
         public = percent([1 - source["file"]["accuracy"] for source in sources]) if all(sources) else "-"
-        paper = PUBLISHED_RETENTION[task][POLICIES.index(policy)]
+        paper = "-" if reward else PUBLISHED_RETENTION[f"{kind} {entries}"][POLICIES.index(policy)]
         minutes = mean(run["seconds"] for run in runs) / 60
         cells = [f"{100 * min(own):.1f}", percent(own), public, f"{paper}", str(len(runs)), f"{minutes:.0f}"]
         lines.append(f"| {row} | {' | '.join(cells)} |")
