@@ -245,7 +245,7 @@ def memory_network(found: dict) -> list[str]:
         ("here", ours["tasks"].values(), ours["mean"]),
         ("paper", paper["tasks"], paper["mean"]),
     ):
-        lines.append(f"| {name} | {' | '.join(f'{error:g}' for error in errors)} | {mean_error:.1f} |")
+        lines.append(f"| {name} | {' | '.join(f'{error:g}' for error in errors)} | {mean_error:g} |")
     return lines
 
 
