@@ -104,31 +104,10 @@ def test_rewards_for_facts_are_the_loops_for_any_buffer():
         assert_same(brought, jnp.asarray(retention.facts_held(entries, asked, support), jnp.float32))
 
 
-def test_a_policy_rewarded_for_facts_learns_from_what_was_held():
-    trained, last, params, batch = made()
-    other = prepared("noisy,policy=st,entries=3,reward=facts")
-    example = batch | {"key": jax.random.split(jax.random.key(0), 2)}
-    losses = [jax.jit(one.loss, compiler_options=quick()) for one in (last, other.phases[-1])]
-    (loss, _), (of_facts, metrics) = (compiled(params, None, example) for compiled in losses)
-    reader = build_reader(trained.config.model, trained.task, "st")
-    found = 0.0
-    for i in range(2):
-        line, asked = batch["line"][i], np.asarray(batch["label"][i]) >= 0
-        read = jax.jit(reader.apply, compiler_options=quick())(
-            params, jnp.asarray(trained.task.lines), line, jnp.asarray(asked), example["key"][i]
-        )
-        brought = retention.facts_held(np.asarray(read.entries), asked, np.asarray(batch["support"][i]))
-        value = np.asarray(read.value, np.float64)
-        discounts = np.append(np.full(len(asked) - 1, 0.99), 0)
-        advantages = retention.generalized_advantages(np.append(brought[1:], 0), value, discounts, 0.0, 1.0)
-        acted = np.asarray(read.acted)
-        found += -(np.asarray(read.log_prob) * advantages)[acted].sum() / (np.asarray(line) != 0).sum()
-    np.testing.assert_allclose(metrics["policy_loss"], found / 2, rtol=1e-4)
-    assert of_facts != loss
-
-
-def test_the_loss_is_the_answers_and_the_actor_critics():
-    trained, last, params, batch = made()
+@pytest.mark.parametrize("rewarded", ["answers", "facts"])
+def test_the_loss_is_the_answers_and_the_actor_critics(rewarded):
+    trained, _, params, batch = made()
+    last = prepared(f"noisy,policy=st,entries=3,reward={rewarded}").phases[-1]
     keys = jax.random.split(jax.random.key(0), 2)
     loss, metrics = jax.jit(last.loss, compiler_options=quick())(params, None, batch | {"key": keys})
     reader = build_reader(trained.config.model, trained.task, "st")
@@ -146,6 +125,9 @@ def test_the_loss_is_the_answers_and_the_actor_critics():
         right.append(correct)
         reward = np.zeros(len(label))
         reward[asked - 1] = np.where(correct, 1, -1)
+        if rewarded == "facts":
+            support = np.asarray(batch["support"][i])
+            reward = np.append(retention.facts_held(np.asarray(read.entries), label >= 0, support)[1:], 0)
         value, acted = np.asarray(read.value, np.float64), np.asarray(read.acted)
         discounts = np.append(np.full(len(label) - 1, 0.99), 0)
         advantages = retention.generalized_advantages(reward, value, discounts, 0.0, 1.0)
