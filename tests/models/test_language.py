@@ -81,15 +81,17 @@ def test_its_state_is_of_one_size_whatever_the_length(name):
     shapes = [
         jax.tree.map(jnp.shape, jax.eval_shape(run(name), made(name), jnp.zeros(n, int))[1]) for n in (1, 7, 1000)
     ]
-    own = jax.eval_shape(lambda: model_of(name).apply(made(name), method="initial_state"))
+    own = jax.eval_shape(lambda params: model_of(name).apply(params, method="initial_state"), made(name))
     assert shapes[0] == shapes[1] == shapes[2] == jax.tree.map(jnp.shape, own)
 
 
 @every_model
 def test_the_likeliest_tokens_are_generated_and_it_goes_on_where_it_was(name):
+    params = made(name)
+
     @functools.partial(jax.jit, static_argnums=1, compiler_options=quick())
     def go_on(tokens, count, state=None):
-        return generate(model_of(name), made(name), tokens, count, state=state)
+        return generate(model_of(name), params, tokens, count, state=state)
 
     tokens, _ = go_on(TOKENS[:4], 6)
     logits, _ = run(name)(made(name), jnp.concatenate([TOKENS[:4], tokens]))
@@ -101,8 +103,10 @@ def test_the_likeliest_tokens_are_generated_and_it_goes_on_where_it_was(name):
 
 @every_model
 def test_a_long_prompt_is_read_in_blocks(name, monkeypatch):
+    params = made(name)
+
     def states():
-        make = lambda tokens: generate(model_of(name), made(name), tokens, 3)  # noqa: E731
+        make = lambda tokens: generate(model_of(name), params, tokens, 3)  # noqa: E731
         return [jax.jit(make, compiler_options=quick())(TOKENS[:length]) for length in (9, 10)]
 
     at_once = states()
@@ -124,9 +128,11 @@ def test_tokens_are_drawn_from_the_models_distribution():
 
 @pytest.mark.parametrize("name", ["LMM", "MemN2N"])
 def test_dropout_is_for_training_alone_and_follows_its_key(name):
+    params = made(name)
+
     def out(key):
         rngs = {} if key is None else {"dropout": key}
-        return model_of(name, dropout=0.5).apply(made(name), TOKENS, train=key is not None, rngs=rngs)[0]
+        return model_of(name, dropout=0.5).apply(params, TOKENS, train=key is not None, rngs=rngs)[0]
 
     out = jax.jit(out, compiler_options=quick())
     still, one, two = out(None), *(out(jax.random.key(seed)) for seed in (0, 1))
