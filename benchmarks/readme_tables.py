@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from statistics import mean, stdev
 
+from reproduce import RETENTION
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -85,7 +87,8 @@ def retention(found: dict) -> list[str]:
     """Test error of the best run and in the mean, beside the paper's best; on the public draw where it was tested."""
     head = ("task, entries, policy", "best error %", "mean error %", "public draw, mean %", "paper's best %", "runs")
     lines = [f"| {' | '.join((*head, 'minutes'))} |", "|---" * 7 + "|"]
-    for row, runs in by_row(found["runs"]).items():
+    rows = by_row(found["runs"])
+    for row, runs in sorted(rows.items(), key=lambda item: RETENTION.index(item[0])):
         kind, entries, policy, *reward = row.split()
         sources = [run["metrics"]["tags"].get("source", {}) for run in runs]
         own = [1 - (s["generated"] if s else run["metrics"])["accuracy"] for s, run in zip(sources, runs, strict=True)]

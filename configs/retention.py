@@ -6,15 +6,16 @@
     memjax train --config=configs/retention.py:noisy,policy=st,entries=5,file=emr_noisy_task22 --data_dir=data
 
 Two supporting facts (bAbI, task 2): five questions in a stream of lines, a buffer of few entries. policy: fifo, lifo,
-lru, uniform, im, s, st. reward, of an eviction: answers, 1 for a right one and -1 for a wrong one, or facts, the same
-for whether what the next question needs is still held. noisy and large are generated; the last command tests on a
-prepared file too. Published, best of 3 runs, test error %: noisy, N = 5: FIFO 50.2, IM 40.2, S 40.6, ST 11.7.
+lru, uniform, im, s, st, shuffled_s, shuffled_st. reward, of an eviction: answers, 1 for a right one and -1 for a wrong
+one, or facts, the same for whether what the next question needs is still held. noisy and large are generated; the last
+command tests on a prepared file too. Published, best of 3 runs, test error %: noisy, N = 5: FIFO 50.2, IM 40.2, S 40.6,
+ST 11.7.
 """
 
 from ml_collections import ConfigDict
 
 from memjax.config import parse_arg
-from memjax.errors import unknown
+from memjax.errors import require, unknown
 
 KINDS = {"noisy": "noisy", "large": "large", "original": "file"}
 
@@ -27,6 +28,7 @@ def get_config(arg: str = "noisy") -> ConfigDict:
 
     config = ConfigDict({"system": "retention"})
     original = kind == "original"
+    require(not (original and values["file"]), "original is a file already, bAbI's task 2: leave out file=")
     config.task = ConfigDict({"name": "episodic", "kind": KINDS[kind], "data_dir": "data", "seed": 0})
     config.task.update(folder="en-10k" if original else values["file"], task=2 if original else 22)
     config.task.update(train=20_000, valid=1000, test=1000)

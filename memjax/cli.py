@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _train(arguments: list[str]) -> None:
-    from memjax.training import experiment
+    from memjax.training import experiment, runs
     from memjax.training.processes import by_first, is_first, join
 
     launch, arguments = read_launch(arguments)
@@ -102,6 +102,7 @@ def _train(arguments: list[str]) -> None:
         experiment.keep_compiled(launch.compile_cache)
     config, folder = read_settings(arguments)
     console = _console(quiet=not is_first())
+    by_first(lambda: runs.holds(folder, config))  # before the task is made, which may take a minute
     prepared = experiment.prepare(config)
     console.print(f"[bold]{prepared.label}[/bold] on {experiment.task_name(config)}, in {folder}")
     for note in prepared.task.notes:

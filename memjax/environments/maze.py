@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from memjax.errors import require
 from memjax.typing import Any, Array, Bool, Float, Int, Key
 
 ACTIONS = ("forward", "look left", "look right")
@@ -52,6 +53,7 @@ def codes(params: Mazes) -> int:
 
 def stack(*parts: Mazes) -> Mazes:
     """Mazes of several sizes as one set; what is too small gets walls. Kinds of objects: of the first one."""
+    require(parts, "stack needs at least one set of mazes")
     height, width = (max(part.walls.shape[axis] for part in parts) for axis in (1, 2))
 
     def joined(grids: list, value: int) -> Array:

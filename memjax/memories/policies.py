@@ -22,7 +22,7 @@ class Candidates(NamedTuple):
 
     encodings: Float[Array, "M d"]
     mask: Bool[Array, "M"]
-    used: Int[Array, "M"]
+    used: Int[Array, "M"] | Float[Array, "M"]
     input: Float[Array, "d"]
     logits: Float[Array, "M"]
 
@@ -41,7 +41,7 @@ class Policy(nn.Module):
 
     width: int
     learned: ClassVar[bool] = False
-    sampled: ClassVar[bool] = False  # also where nothing is learned
+    drawn: ClassVar[bool] = False  # a rule that draws; without a key, as in tests, a caller that has none makes one
     own_cell: ClassVar[bool] = False  # whether a learned cell, not the input, stands for "keep all"; wants `logits`
     by_use: ClassVar[bool] = False  # wants `used`
     shuffled: ClassVar[bool] = False  # in training, sees the candidates in an order drawn anew each time
@@ -63,10 +63,10 @@ class Policy(nn.Module):
         else:
             scores, kept = self(candidates, kept)
         log_probs = jax.nn.log_softmax(jnp.where(candidates.mask, scores, -1e30))
-        draws = key is not None and self.sampled
+        draws = key is not None and (self.learned or self.drawn)
         goes = jax.random.categorical(cast(Key, key), log_probs) if draws else log_probs.argmax()
         chosen = jnp.arange(log_probs.shape[0]) == goes  # no gather: on an Explicit mesh it has no gradient
-        if not self.sampled:
+        if not self.learned and not self.drawn:
             log_probs = jnp.where(chosen, 0.0, -1e30)  # a rule: the order of its scores is all that they say
         probs = jnp.exp(log_probs)
         entropy = -(probs * jnp.where(candidates.mask, log_probs, 0)).sum()
@@ -114,7 +114,7 @@ class LRU(Policy):
 class Uniform(Policy):
     """Any entry goes, in tests too."""
 
-    sampled: ClassVar[bool] = True
+    drawn: ClassVar[bool] = True
 
     def __call__(self, candidates, kept):
         return jnp.zeros(candidates.mask.shape[0]), kept
@@ -124,7 +124,6 @@ class InputMatching(Policy):
     """IM-LEMN, `ops.input_matching`; kept is the usage."""
 
     learned: ClassVar[bool] = True
-    sampled: ClassVar[bool] = True
     own_cell: ClassVar[bool] = True
 
     @nn.compact
@@ -139,7 +138,6 @@ class Spatial(Policy):
     """S-LEMN, `ops.spatial_scores` of `ops.spatial_features`, the hidden layer `width / 4`."""
 
     learned: ClassVar[bool] = True
-    sampled: ClassVar[bool] = True
 
     @nn.compact
     def __call__(self, candidates, kept):
@@ -154,7 +152,6 @@ class SpatioTemporal(Policy):
     """ST-LEMN, `ops.temporal_scores` of `ops.spatial_features`; kept is the GRU's state, `width / 4`."""
 
     learned: ClassVar[bool] = True
-    sampled: ClassVar[bool] = True
 
     def kept(self) -> Float[Array, "k"]:
         return jnp.zeros(max(1, self.width // 4))

@@ -17,7 +17,8 @@ from memjax.typing import Any, Array, Bool, Float, Key
 class Retained(NamedTuple):
     """The rows that were kept, oldest first, and with each what the policy keeps and when it was last attended to.
 
-    nothing: what the policy keeps with its cell for "keep all". filled: how many rows there are. step: segments so far.
+    nothing: what the policy keeps with its cell for "keep all". filled: how many rows there are. step: segments so far,
+    which float32 counts to 2^24.
     """
 
     values: Float[Array, "K d"]
@@ -31,8 +32,9 @@ class Retained(NamedTuple):
 class RetentionMemory(Memory):
     """The rows of `MemN2NMemory`, but a policy says which one goes when the K + 1st comes; it may be that one itself.
 
-    policy: "fifo" (then it is `MemN2NMemory`), "lifo", "lru", "uniform", "im", "s" or "st". Slots: `row + T(age)`, the
-    age a row's place from the newest. With a key, as in training, what goes is drawn; without one the likeliest goes.
+    policy: one of `memories.policies.policies`; with "fifo" it is `MemN2NMemory`. Slots: `row + T(age)`, the age a
+    row's place from the newest. With a key, as in training, what goes is drawn; without one the likeliest goes, or with
+    "uniform" one that is drawn by the segment's number, so that every test is the same.
 
     Source: Learning What to Remember, Long-term Episodic Memory Networks (LEMN), 3.1. There a reward teaches the
     policy (`models.StreamReader`); here the gradient of whatever is asked of the slots, through
@@ -86,6 +88,8 @@ class RetentionMemory(Memory):
         filled = jnp.arange(size) < state.filled
         candidates = self._candidates(state, filled, row)
         last = state.nothing if policy.own_cell else policy.kept()
+        if key is None and policy.drawn:
+            key = jax.random.fold_in(jax.random.key(0), state.step.astype(jnp.int32))
         choice, kept = policy.choose(candidates, _behind(state.kept, last), key)
 
         new = row, policy.kept() if policy.own_cell else kept[size], state.step

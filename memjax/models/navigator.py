@@ -88,7 +88,7 @@ class Navigator(nn.Module):
     nop: bool = True
 
     def setup(self):
-        for name in ("width", "entries"):
+        for name in ("codes", "actions", "width", "entries"):
             require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
         for name, known in (("base", BASES), ("policy", policies)):
             if getattr(self, name) not in known:

@@ -61,12 +61,12 @@ class StreamReader(nn.Module):
     """Reads lines one by one: a question is answered from the buffer as it is, then written like any other line.
 
     words, line, questions: as of an `EpisodeShape`; what is asked beyond that many questions is not answered. answers:
-    for each class its row of the output table (`answer_rows`). entries: N. policy: "fifo", "lifo", "lru", "uniform",
-    "im", "s" or "st". nop: whether the line itself may be what goes.
+    for each class its row of the output table (`answer_rows`). entries: N. policy: one of
+    `memories.policies.policies`. nop: whether the line itself may be what goes.
 
     The base is a `MemN2N` of `hops` hops with adjacent tying and position encoding, whose time index is an entry's
-    place from the newest. Entries are encoded, for the policy, by its first hop's values. Critic: sum of the encodings,
-    linear, GRU over time, linear. Source: LEMN, 3 and 4.2.
+    place from the newest. Entries are encoded, for the policy, by its first hop's values. Critic: sum of the encodings
+    of what may go (so of IM's own cell in place of the line), linear, GRU over time, linear. Source: LEMN, 3 and 4.2.
 
         rows = answer_rows(task.vocabulary, task.answers)
         reader = StreamReader(shape.words, shape.line, shape.questions, rows, 20, 3, 5, "st")
@@ -88,6 +88,7 @@ class StreamReader(nn.Module):
     def setup(self):
         for name in ("width", "hops", "entries"):
             require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
+        require(len(self.answers) > 0, "a reader needs at least one answer")
         if self.policy not in policies:
             raise unknown("policy", self.policy, policies)
         rows = self.entries + 1  # the line itself is one of the candidates

@@ -19,8 +19,9 @@ class Buffer(NamedTuple):
 
 
 def buffer_append(buffer: Buffer, entry: Any) -> Buffer:
-    """Puts an entry behind the last one; a full buffer stays as it is. entry: as one of `buffer.entries`.
+    """Puts an entry behind the last one; a full buffer stays as it is.
 
+    entry: as one of `buffer.entries`, to whose dtypes it is cast. Raises ValueError if its shapes are not theirs.
     Source: Long-term Episodic Memory Networks (LEMN), 3.
 
     >>> import jax.numpy as jnp
@@ -28,9 +29,10 @@ def buffer_append(buffer: Buffer, entry: Any) -> Buffer:
     >>> buffer.entries.tolist(), int(buffer.filled)
     ([0.0, 7.0, 0.0], 2)
     """
-    size = _size(buffer)
+    size = _size(buffer, entry)
 
     def put(entries: Array, new: Array) -> Array:
+        new = jnp.asarray(new, entries.dtype)
         return jnp.where(_column(jnp.arange(size) == buffer.filled, entries), new, entries)
 
     return Buffer(jax.tree.map(put, buffer.entries, entry), jnp.minimum(buffer.filled + 1, size))
@@ -39,15 +41,16 @@ def buffer_append(buffer: Buffer, entry: Any) -> Buffer:
 def buffer_evict(buffer: Buffer, index: Int[Array, ""], entry: Any) -> Buffer:
     """Evicts entry `index` of a full buffer: those after it move one place down, and the new one goes to the end.
 
-    `index = N` evicts the new entry itself: the buffer stays as it was. One that is not full appends, whatever the
-    index. Source: LEMN, 3.1, "memory update" and "no operation".
+    `index = N` evicts the new entry itself: the buffer stays as it was. A larger index is N, one below 0 is 0. One that
+    is not full appends, whatever the index. entry, errors: as of `buffer_append`. Source: LEMN, 3.1, "memory update"
+    and "no operation".
 
     >>> import jax.numpy as jnp
     >>> full = Buffer(jnp.array([1.0, 2.0, 3.0]), jnp.array(3))
     >>> buffer_evict(full, jnp.array(1), jnp.array(4.0)).entries.tolist()
     [1.0, 3.0, 4.0]
     """
-    size = _size(buffer)
+    size = _size(buffer, entry)
 
     def move(entries: Array, new: Array) -> Array:
         # Shifted and chosen, not gathered: gathers by computed indices have no gradient on an Explicit mesh.
@@ -76,7 +79,7 @@ def straight_through_evict(
     >>> float(kept(jnp.array([0.5, 0.3, 0.2]))), jax.grad(kept)(jnp.array([0.5, 0.3, 0.2])).tolist()
     (7.0, [4.0, 3.0, 0.0])
     """
-    size = _size(buffer)
+    size = _size(buffer, entry)
     below = jnp.cumsum(probabilities)[:size]
     through = jnp.where(buffer.filled >= size, below - jax.lax.stop_gradient(below), 0)  # 0, but for its gradient
 
@@ -90,10 +93,19 @@ def straight_through_evict(
     return Buffer(jax.tree.map(learn, after.entries, buffer.entries, entry), after.filled)
 
 
-def _size(buffer: Buffer) -> int:
-    sizes = {leaf.shape[0] for leaf in jax.tree.leaves(buffer.entries)}
+def _size(buffer: Buffer, entry: Any) -> int:
+    """How many entries the buffer has room for, if the new one is as they are."""
+    sizes = {leaf.shape[0] if leaf.ndim else 0 for leaf in jax.tree.leaves(buffer.entries)}
     if len(sizes) != 1 or sizes == {0}:
         raise ValueError(f"all that a buffer keeps must have the same number of entries, at least 1, not {sizes}")
+
+    def check(entries: Array, new: Array) -> None:
+        if jnp.shape(new) != entries.shape[1:]:
+            raise ValueError(
+                f"an entry of a buffer of {entries.shape} must be {entries.shape[1:]}, not {jnp.shape(new)}"
+            )
+
+    jax.tree.map(check, buffer.entries, entry)
     return sizes.pop()
 
 

@@ -39,13 +39,8 @@ def draw_buffer(watched: Mapping[str, Any], title: str = "") -> Figure:
     step; the question's own row says what was answered.
     """
     lines, held, eviction, questions = (watched[key] for key in ("lines", "held", "eviction", "questions"))
-    handles = [
-        Line2D(
-            [], [], marker="o", linestyle="", markerfacecolor="none", markeredgecolor="#D55E00", markeredgewidth=1.8
-        ),
-        Line2D([], [], color="#D55E00", linewidth=1, linestyle=":"),
-    ]
-    names = "held or missing: a line that the question follows from", "a question"
+    handles = [Line2D([], [], linestyle="", **RING), Line2D([], [], **DOTTED)]
+    names = "a line that the question follows from: held on a bar, else missing", "a question"
     for handle, name in zip(handles, names, strict=True):
         handle.set_label(name)
     figure = new_figure(1.4 + 0.21 * len(lines), handles)

@@ -41,7 +41,8 @@ class EpisodicSpec:
 class EpisodeShape:
     """words: ids of words are in [0, words), 0 is padding. line: the most words in one. lines: how many distinct ones.
 
-    steps, questions: the most lines, and questions, in an episode. answers: classes. tags: as of a `TaskShape`.
+    steps, questions: the most lines, and questions, in an episode. support: the most lines that an answer follows from.
+    answers: classes. tags: as of a `TaskShape`.
     """
 
     words: int
@@ -49,6 +50,7 @@ class EpisodeShape:
     lines: int
     steps: int
     questions: int
+    support: int
     answers: int
     tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -59,8 +61,8 @@ def _check(shape: EpisodeShape, batch: Batch) -> None:
     line, label, support = batch["line"], batch["label"], batch["support"]
     require(line.ndim == 2 and len(line) > 0, "a batch needs at least one episode")
     require(
-        line.shape == (len(line), shape.steps) == label.shape and support.shape == (*line.shape, 2),
-        f"line, label and support must be [B, {shape.steps}], the last one with 2 numbers for each, not "
+        line.shape == (len(line), shape.steps) == label.shape and support.shape == (*line.shape, shape.support),
+        f"line, label and support must be [B, {shape.steps}], the last one with {shape.support} numbers for each, not "
         f"{list(line.shape)}, {list(label.shape)} and {list(support.shape)}",
     )
     check_ids("the lines are", line, 0, shape.lines)
@@ -74,11 +76,11 @@ def _check(shape: EpisodeShape, batch: Batch) -> None:
 
 
 class Episodic:
-    """Episodes with several questions each. A batch: `line [B, T]`, `label [B, T]`, `support [B, T, 2]`, all int32.
+    """Episodes with several questions each. A batch: `line [B, T]`, `label [B, T]`, `support [B, T, F]`, all int32.
 
     A line is a row of `lines [U, W]`, the words of all distinct lines; 0 is padding, behind the last line. label: the
     class of the answer where the line is a question, -1 elsewhere; an answer that train lacks is `shape.answers`, which
-    no model gives. support: the steps of the two lines that it follows from, -1 for none. Tag `source` (generated,
+    no model gives. support: the steps of the lines that it follows from, -1 for none. Tag `source` (generated,
     file) where both are in the test. `vocabulary` and `answers` decode ids: words and classes are those of train.
 
     "file": without a valid split, the last tenth of the train stories is valid.
@@ -107,15 +109,16 @@ class Episodic:
         self.lines, rows = text_table(everything, ids)
         steps = max(len(episode) for split in _SPLITS for episode in parts[split])
         classes = {answer: place for place, answer in enumerate(self.answers)}
-        self._splits = {split: _arrays(parts[split], rows, classes, steps) for split in _SPLITS}
+        support = max(len(line.support) for split in _SPLITS for episode in parts[split] for line in episode)
+        self._splits = {split: _arrays(parts[split], rows, classes, (steps, support)) for split in _SPLITS}
         if both:
             for split in _SPLITS:
                 source = np.arange(self.size(split)) >= (generated if split == "test" else self.size(split))
                 self._splits[split]["source"] = source.astype(np.int32)
         tags = {"source": ("generated", "file")} if both else {}
         questions = max(int((arrays["label"] >= 0).sum(1).max()) for arrays in self._splits.values())
-        sizes = len(self.vocabulary), self.lines.shape[1], len(self.lines), steps, questions, len(self.answers)
-        self.shape = EpisodeShape(*sizes, tags)
+        texts_shape = len(self.vocabulary), self.lines.shape[1], len(self.lines)
+        self.shape = EpisodeShape(*texts_shape, steps, questions, support, len(self.answers), tags)
 
     def size(self, split: Split) -> int:
         """How many episodes the split has."""
@@ -163,13 +166,14 @@ def _lines(story: Story) -> list[Line]:
     return lines
 
 
-def _arrays(episodes: Sequence[list[Line]], rows: dict, classes: dict, steps: int) -> Batch:
-    line, label = np.full((len(episodes), steps), PAD, np.int32), np.full((len(episodes), steps), NO_QUESTION, np.int32)
-    support = np.full((len(episodes), steps, 2), NO_SUPPORT, np.int32)
+def _arrays(episodes: Sequence[list[Line]], rows: dict, classes: dict, most: tuple[int, int]) -> Batch:
+    size = len(episodes), most[0]
+    line, label = np.full(size, PAD, np.int32), np.full(size, NO_QUESTION, np.int32)
+    support = np.full((len(episodes), *most), NO_SUPPORT, np.int32)
     for i, episode in enumerate(episodes):
         for t, (text, answer, facts) in enumerate(episode):
             line[i, t] = rows[text]
             if answer is not None:
                 label[i, t] = classes.get(answer, len(classes))
-                support[i, t, : len(facts[-2:])] = facts[-2:]
+                support[i, t, : len(facts)] = facts
     return {"line": line, "label": label, "support": support}

@@ -78,7 +78,7 @@ def _begin(agent: Navigator, mazes: Mazes, params: Params, example: Example) -> 
 
 def _move(agent: Navigator, mazes: Mazes, params: Params, way: _Way, key: Key | None) -> tuple[_Way, Moment]:
     act_key, evict_key = (None, None) if key is None else jax.random.split(key)
-    if key is None and policies[agent.policy].sampled and not policies[agent.policy].learned:
+    if key is None and policies[agent.policy].drawn:
         evict_key = jax.random.fold_in(way.key, way.maze.step)  # by the episode, so that every test is the same
     found = agent.apply(params, way.view, way.agent, act_key, evict_key)
     decision, memory = cast(tuple[Decision, NavigatorState], found)

@@ -70,17 +70,22 @@ def retention_objective(reader: StreamReader, lines: Array, how: ActorCritic, re
 
 
 def _measure(reader: StreamReader, lines: Array, params: Params, example: Example) -> Measured:
-    """One stream: every question is an answer. The likeliest entry goes, or under a rule that draws, the one drawn."""
-    line, label = example["line"], example["label"]
-    asked, policy = label >= 0, policies[reader.policy]
-    # By the stream, so that every test is the same.
-    key = jax.random.fold_in(jax.random.key(0), (line * jnp.arange(len(line))).sum())
-    read = _read(reader, lines, params, example, key if policy.sampled and not policy.learned else None)
+    """One stream: every question is an answer."""
+    label = example["label"]
+    asked, read = label >= 0, _read_still(reader, lines, params, example)
     known = label < read.logits.shape[1]
     metrics = answer_metrics(read.logits, jnp.where(asked & known, label, 0))
     count = asked.sum().astype(jnp.float32)
     right = jnp.where(asked & known, metrics["accuracy"], 0).sum()
     return Measured(jnp.where(asked & known, metrics["answer_loss"], 0).sum(), count, right, count)
+
+
+def _read_still(reader: StreamReader, lines: Array, params: Params, example: Example) -> Read:
+    """As it is tested: the likeliest entry goes, or under a rule that draws, the one drawn."""
+    line = example["line"]
+    # By the stream, so that every test is the same.
+    key = jax.random.fold_in(jax.random.key(0), (line * jnp.arange(len(line))).sum())
+    return _read(reader, lines, params, example, key if policies[reader.policy].drawn else None)
 
 
 def _read(reader: StreamReader, lines: Array, params: Params, example: Example, key: Key | None = None) -> Read:
@@ -103,7 +108,7 @@ def _facts(reader: StreamReader, task: Episodic, params: Params, metrics: dict[s
 
 
 def watch(reader: StreamReader, task: Episodic, params: Params, batch: Batch) -> dict[str, Any]:
-    """What the buffer held, step by step, in the first episode of a batch; the likeliest entry goes.
+    """What the buffer held, step by step, in the first episode of a batch, read as in a test.
 
     lines: their texts. held, eviction: for each step the steps at which its entries came, before its own line was
     written, and how likely each of them was to go. questions: the steps that ask, with what is right, what was answered
@@ -111,7 +116,7 @@ def watch(reader: StreamReader, task: Episodic, params: Params, batch: Batch) ->
     """
     line, label, support = (np.asarray(batch[name][0]) for name in ("line", "label", "support"))
     example = {"line": jnp.asarray(line), "label": jnp.asarray(label)}
-    read = jax.tree.map(np.asarray, jax.jit(partial(_read, reader))(jnp.asarray(task.lines), params, example))
+    read = jax.tree.map(np.asarray, jax.jit(partial(_read_still, reader))(jnp.asarray(task.lines), params, example))
     steps = range(int((line != 0).sum()))
     held = [[int(came) for came in read.entries[t] if came >= 0] for t in steps]
     names = [*task.answers, "(no answer of train)"]

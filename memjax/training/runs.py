@@ -56,23 +56,22 @@ def locked(folder: Path) -> Iterator[None]:
 
 def open_run(config: AnyConfig, *folders: AnyPath) -> None:
     """Makes the folders of a run with this config, or takes up those that were made for it."""
-    new = []
-    for folder in folders:
-        with writing(folder):
-            exists = (folder / "config.json").exists()
-        if not exists:
-            new.append(folder)
-            continue
-        # On another mesh it is the same run.
-        own, asked = (to_mapping(each) | {"mesh": None} for each in (read_config(folder), config))
-        other = _difference(own, asked, "config")
-        require(
-            not other, f"{folder} holds a run with another config ({other}); give another --run, or delete the folder"
-        )
-    for folder in new:
+    for folder in [folder for folder in folders if not holds(folder, config)]:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "config.json", to_mapping(config))
+
+
+def holds(folder: AnyPath, config: AnyConfig) -> bool:
+    """Whether a folder is that of a run with this config. Raises `MemjaxError` if it is that of another run."""
+    with writing(folder):
+        if not (folder / "config.json").exists():
+            return False
+    # On another mesh it is the same run.
+    own, asked = (to_mapping(each) | {"mesh": None} for each in (read_config(folder), config))
+    other = _difference(own, asked, "config")
+    require(not other, f"{folder} holds a run with another config ({other}); give another --run, or delete the folder")
+    return True
 
 
 def _difference(own: Any, asked: Any, path: str) -> str:

@@ -3,7 +3,7 @@
 Slips that were tried; the test in brackets failed for each: ages that count the new row as they do behind the eviction
 (test_the_whole_memory_is_the_equations, but for rules); the policy's own cell written into the buffer (its "im"); the
 hidden state left in its place when its row moves ("st"); argmax in place of a draw
-(test_with_a_key_what_goes_is_drawn).
+(test_with_a_key_what_goes_is_drawn); no key for a rule that draws (test_the_whole_memory_is_the_equations).
 """
 
 import functools
@@ -49,6 +49,12 @@ def memorized(policy):
     return float64(state), jax.tree.map(np.asarray, slots)
 
 
+def drawn(now, count):
+    """What "uniform" without a key lets go, by the segment's number alone."""
+    with jax.enable_x64(True):
+        return int(jax.random.categorical(jax.random.fold_in(jax.random.key(0), now), jnp.full(count, -np.log(count))))
+
+
 def loop(p, items, policy):
     """Lists of what is kept, the oldest first, and how often one went: `(rows, kept, evictions)`."""
     new_kept, of_nothing = np.zeros(1), np.zeros(1)  # also of ST, whose states are a quarter of the width
@@ -73,6 +79,8 @@ def loop(p, items, policy):
         held, kept, used, now = [*held, row], list(states), [*used, now], now + 1
         if len(held) > SLOTS:
             goes, evictions = int(np.argmax(scores)), evictions + 1
+            if policy == "uniform":
+                goes = drawn(now - 1, len(held))
             del held[goes], kept[goes], used[goes]
     return np.array(held), np.array(kept), evictions
 
@@ -83,6 +91,7 @@ def test_the_whole_memory_is_the_equations(policy):
     state, slots = memorized(policy)
     held, kept, evictions = loop(params["params"], items, policy)
     assert evictions == 5
+    assert policy != "uniform" or {drawn(now, SLOTS + 1) for now in range(SLOTS, T - 1)} != {0}
     ages = params["params"]["ages"][:SLOTS][::-1]
     assert_close((state.values, state.kept, slots.values), (held, kept, held + ages), 1e-6)
     assert slots.mask.all() and state.step == T - 1
@@ -102,7 +111,7 @@ def test_under_fifo_it_is_the_memory_of_memn2n():
             assert_close(*held, 1e-12)
 
 
-@pytest.mark.parametrize("policy", [name for name, policy in policies.items() if policy.sampled])
+@pytest.mark.parametrize("policy", [name for name, policy in policies.items() if policy.learned or policy.drawn])
 def test_with_a_key_what_goes_is_drawn(policy):
     memory, params, items = made(policy)
     params = jax.tree.map(lambda leaf: leaf / 10, params)  # so that no score is far above the others

@@ -74,6 +74,26 @@ def test_what_does_not_belong_together_is_one_clear_line():
         ops.buffer_append(ops.Buffer((jnp.zeros(3), jnp.zeros(2)), jnp.array(0)), (jnp.array(0.0), jnp.array(0.0)))
 
 
+@pytest.mark.parametrize("put", ["append", "evict"])
+@pytest.mark.parametrize(
+    ("entries", "entry"), [((3,), (3,)), ((3,), (1,)), ((3, 2), ()), ((3, 2), (1,)), ((3, 2), (3, 2)), ((), ())]
+)
+def test_an_entry_of_another_shape_is_refused(put, entries, entry):
+    buffer, where = ops.Buffer(jnp.zeros(entries), jnp.array(1)), [jnp.array(0)] * (put == "evict")
+    words = "an entry of a buffer" if entries else "the same number of entries"
+    with pytest.raises(ValueError, match=words):
+        getattr(ops, f"buffer_{put}")(buffer, *where, jnp.ones(entry))
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.int8])
+def test_a_buffer_keeps_its_dtype_whatever_comes(dtype):
+    def put(buffer, entry):
+        return ops.buffer_evict(buffer, jnp.array(0), entry), None
+
+    after, _ = jax.lax.scan(put, ops.Buffer(jnp.zeros(3, dtype), jnp.array(0)), jnp.arange(5.0))
+    assert after.entries.dtype == dtype and after.entries.tolist() == [2, 3, 4]
+
+
 def test_nothing_comes_from_behind_the_end_of_an_episode():
     rewards, values = jnp.array([0.0, 1.0, 5.0]), jnp.array([0.5, 0.25, 2.0])
     discounts = jnp.array([0.9, 0.0, 0.9])  # the second step is the last of its episode

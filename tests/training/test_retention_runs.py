@@ -188,6 +188,16 @@ def test_a_rule_that_draws_is_tested_by_the_same_draws_every_time():
     assert drawn == again != oldest
 
 
+def test_the_picture_of_a_rule_that_draws_is_that_of_its_test():
+    trained = prepared("noisy,policy=uniform,entries=3")
+    example = {name: value[0] for name, value in trained.task.examples("test", np.zeros(1, int)).items()}
+    params = jax.tree.map(lambda leaf: 10 * leaf, trained.phases[-1].init(jax.random.key(0), example))
+    watched = trained.facts(params, {})["buffer"]
+    assert any(held[0] < t - 3 for t, held in enumerate(watched["held"]) if t > 3)  # not the oldest went each time
+    measured = jax.jit(trained.phases[-1].measure, compiler_options=quick())(params, example)
+    assert measured.right == sum(question["given"] == question["answer"] for question in watched["questions"])
+
+
 def test_a_config_is_the_same_after_a_round_trip():
     config = from_mapping(config_file("retention")("large,policy=im,entries=10").to_dict())
     assert from_mapping(to_mapping(config)) == config
