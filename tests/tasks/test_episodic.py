@@ -127,6 +127,18 @@ def test_a_files_questions_take_steps_and_support_names_the_lines(folder):
     assert unseen["label"][0, 5] == 2 and "<unknown>" in decoded(task, unseen["line"][0, 3])
 
 
+def test_all_lines_that_an_answer_follows_from_are_named(folder, tmp_path):
+    three = "1 John took the milk.\n2 John is tired.\n3 John went to the garden.\n"
+    three += "4 Where is the milk? \tgarden\t1 3\n5 John went to the hall.\n6 Where was it? \tgarden\t1 3 5\n"
+    for name in ("train", "test"):
+        (tmp_path / "raw" / "small" / f"qa3_{name}.txt").write_text(three * 2)
+    prepare(tmp_path / "raw", tmp_path / "again")
+    task = generated(kind="file", folder="small", task=3, data_dir=str(tmp_path / "again"))
+    batch = task.examples("test", np.array([0]))
+    check_batch(task.shape, batch)
+    assert batch["support"][0, [3, 5]].tolist() == [[0, 2, -1], [0, 2, 4]]
+
+
 def test_a_file_may_be_tested_on_besides(folder):
     task = generated(folder="small", task=2, data_dir=folder)
     assert task.size("test") == 9 and task.shape.tags == {"source": ("generated", "file")}

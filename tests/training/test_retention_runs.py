@@ -190,7 +190,8 @@ def test_a_rule_that_draws_is_tested_by_the_same_draws_every_time():
 
 def test_the_picture_of_a_rule_that_draws_is_that_of_its_test():
     trained = prepared("noisy,policy=uniform,entries=3")
-    example = {name: value[0] for name, value in trained.task.examples("test", np.zeros(1, int)).items()}
+    batch = trained.task.examples("test", np.zeros(1, int))
+    example = {name: jnp.asarray(value[0]) for name, value in batch.items()}
     params = jax.tree.map(lambda leaf: 10 * leaf, trained.phases[-1].init(jax.random.key(0), example))
     watched = trained.facts(params, {})["buffer"]
     assert any(held[0] < t - 3 for t, held in enumerate(watched["held"]) if t > 3)  # not the oldest went each time
