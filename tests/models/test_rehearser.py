@@ -23,10 +23,11 @@ def slots(seed=0):
 @functools.cache
 def slope(negatives):
     """`(params, slots, fragments) -> (gradients by params and slots, the two losses)`, jitted."""
+    model, _ = system()
 
     def total(params, values, mask, parts):
         kept, key = Slots(values, mask), jax.random.key(4)
-        both = system()[0].apply(params, kept, parts, negatives=negatives, key=key, method="rehearse")
+        both = model.apply(params, kept, parts, negatives=negatives, key=key, method="rehearse")
         return both[0] + 0.5 * both[1], both
 
     f = jax.jit(jax.grad(total, argnums=(0, 1), has_aux=True), compiler_options=quick())
