@@ -41,7 +41,7 @@ class Policy(nn.Module):
 
     width: int
     learned: ClassVar[bool] = False
-    drawn: ClassVar[bool] = False  # a rule that draws; without a key, as in tests, a caller that has none makes one
+    drawn: ClassVar[bool] = False  # a rule that draws, in tests too: there the caller makes a key
     own_cell: ClassVar[bool] = False  # whether a learned cell, not the input, stands for "keep all"; wants `logits`
     by_use: ClassVar[bool] = False  # wants `used`
     shuffled: ClassVar[bool] = False  # in training, sees the candidates in an order drawn anew each time
@@ -63,10 +63,11 @@ class Policy(nn.Module):
         else:
             scores, kept = self(candidates, kept)
         log_probs = jax.nn.log_softmax(jnp.where(candidates.mask, scores, -1e30))
-        draws = key is not None and (self.learned or self.drawn)
+        chance = self.learned or self.drawn
+        draws = key is not None and chance
         goes = jax.random.categorical(cast(Key, key), log_probs) if draws else log_probs.argmax()
         chosen = jnp.arange(log_probs.shape[0]) == goes  # no gather: on an Explicit mesh it has no gradient
-        if not self.learned and not self.drawn:
+        if not chance:
             log_probs = jnp.where(chosen, 0.0, -1e30)  # a rule: the order of its scores is all that they say
         probs = jnp.exp(log_probs)
         entropy = -(probs * jnp.where(candidates.mask, log_probs, 0)).sum()
