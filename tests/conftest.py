@@ -1,5 +1,6 @@
 """Before any backend starts: 8 CPU devices, and run-time checks of every shape that memjax's annotations state."""
 
+import os
 from pathlib import Path
 
 import jax
@@ -10,6 +11,22 @@ import pytest
 jax.config.update("jax_num_cpu_devices", 8)
 jaxtyping.install_import_hook("memjax", "beartype.beartype")
 MAPS = Path("/proc/self/maps")
+
+
+def pytest_configure(config):
+    """Most of the tests' time is compiling: little is optimized, and what one process compiled the others load.
+
+    The processes that tests start find both in their environment. `pytest --cache-clear` forgets what is kept.
+    """
+    os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    kept = {
+        "jax_compilation_cache_dir": str(config.cache.mkdir("compiled")),
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    for name, value in kept.items():
+        jax.config.update(name, value)
+        os.environ[name.upper()] = str(value)
 
 
 @pytest.fixture(scope="module", autouse=True)

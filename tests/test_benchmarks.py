@@ -89,7 +89,6 @@ def quick_run(script, folder):
     out = folder / "results" / "found.json"
     command = [sys.executable, f"benchmarks/{script}.py", "--quick", "--repeats", "2", "--out", str(out)]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
-    environment["XLA_FLAGS"] = "--xla_backend_optimization_level=0"  # compiling is most of the work
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(out.read_text())

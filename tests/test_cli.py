@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from training.tiny import CONFIGS, TINY, flags, quick_compiles
+from training.tiny import CONFIGS, TINY, flags
 
 import memjax
 from memjax import cli
@@ -30,12 +30,6 @@ STORY = """\
 4 Mary went to the hallway.
 5 Where is Mary? \thallway\t4
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quickly():
-    with quick_compiles():
-        yield
 
 
 @pytest.fixture(autouse=True)
@@ -74,8 +68,7 @@ def refused(capsys, *arguments):
 def trained(tmp_path_factory):
     """The folder of a tiny run, trained, tested and reported by one command."""
     folder = tmp_path_factory.mktemp("trained") / "run"
-    with quick_compiles():
-        assert cli.main(["train", EVIDENCE, *flags(), f"--run={folder}"]) == 0
+    assert cli.main(["train", EVIDENCE, *flags(), f"--run={folder}"]) == 0
     return folder
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from test_cli import EVIDENCE, RECALL, call, files, refused
-from training.tiny import TINY, flags, quick_compiles
+from training.tiny import TINY, flags
 
 from memjax import memories
 from memjax.errors import TOO_LARGE, MemjaxError
@@ -13,12 +13,6 @@ from memjax.training import experiment, runs
 KEPT = {path: value for path, value in TINY.items() if path not in ("memory.layers", "memory.heads")}
 SIZES = flags(KEPT, memory__slots=4)  # a multiple of the blocks of dmsdnc
 TWO = "--memories=dnc,ntm"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quickly():
-    with quick_compiles():
-        yield
 
 
 @pytest.fixture

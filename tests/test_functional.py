@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from oracles.checking import assert_close, quick
+from oracles.checking import assert_close
 
 import memjax
 from memjax import functional, memories
@@ -23,7 +23,7 @@ def streams():
 
 @pytest.fixture(scope="module")
 def params(memory, streams):
-    return jax.jit(functional(memory).init, compiler_options=quick())(jax.random.key(0), streams[0])
+    return jax.jit(functional(memory).init)(jax.random.key(0), streams[0])
 
 
 def test_the_names_are_the_published_ones(memory):
@@ -44,7 +44,7 @@ def test_no_flax_is_needed_to_train_one(memory, streams, params):
     def one(params, items):
         return pure.slots(params, pure.memorize(params, items)[0]).values
 
-    @functools.partial(jax.jit, compiler_options=quick())
+    @jax.jit
     def step(params, batch):
         loss = lambda params: (jax.vmap(one, (None, 0))(params, batch) ** 2).mean()  # noqa: E731
         value, gradients = jax.value_and_grad(loss)(params)
@@ -57,7 +57,7 @@ def test_no_flax_is_needed_to_train_one(memory, streams, params):
 
 
 def test_writing_goes_on_from_a_state(memory, streams, params):
-    memorize = jax.jit(functional(memory).memorize, compiler_options=quick())
+    memorize = jax.jit(functional(memory).memorize)
     state, _ = memorize(params, streams[0, :3])
     state, _ = memorize(params, streams[0, 3:], state=state)
     assert_close(state, memorize(params, streams[0])[0], 1e-6)

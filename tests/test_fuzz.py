@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from models.asking import ITEMS, QUERIES, N, example, shape
 from rich.console import Console
-from training.tiny import CONFIGS, TINY, flags, quick_compiles, random_params
+from training.tiny import CONFIGS, TINY, flags, random_params
 
 from memjax import cli, memories, streaming
 from memjax.config import from_mapping
@@ -84,8 +84,7 @@ def test_a_random_command_line_is_refused_in_one_line_or_accepted(here, capsys, 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained") / "run"
-    with quick_compiles():
-        assert cli.main(["train", EVIDENCE + ",system=directly", *flags(), f"--run={folder}"]) == 0
+    assert cli.main(["train", EVIDENCE + ",system=directly", *flags(), f"--run={folder}"]) == 0
     return folder
 
 
@@ -213,8 +212,7 @@ def test_a_valid_config_is_trained_and_tested_without_nan_or_says_what_is_not_fi
         experiment.train(prepared, folder, Console(quiet=True))
         experiment.evaluate(prepared, folder)
 
-    with quick_compiles():
-        said = refusal(run)
+    said = refusal(run)
     assert said is None or "is not finite" in said or "multiple" in said, said
     if said is None:
         _require_no_nan(json.loads((folder / "evaluation.json").read_text()))

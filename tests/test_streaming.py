@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from models.asking import ITEMS, QUERIES, example, memory, method, shape, system
-from oracles.checking import assert_close, assert_same, quick
+from oracles.checking import assert_close, assert_same
 from training.tiny import random_params, tiny
 
 from memjax import memories, streaming
@@ -35,7 +35,7 @@ def made(name="rehearsal"):
         sizes["retention"] = {"slots": 3, "width": 8, "policy": "st"}
         model = AskedMemory(shape(), memories.create(name, **sizes[name]), 8, 2, 1, 1, 2)
         params = random_params(model, example())
-    jitted = functools.partial(jax.jit, compiler_options=quick())
+    jitted = jax.jit
     write, answer = (jitted(functools.partial(f, model)) for f in (streaming.write, streaming.answer))
     return model, params, write, answer
 

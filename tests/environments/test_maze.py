@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from oracles.checking import assert_same, quick
+from oracles.checking import assert_same
 
 from memjax import environments
 from memjax.environments import DEPTH, SIDE, MazeState
@@ -27,7 +27,7 @@ needs_archive = pytest.mark.skipif(not ARCHIVE.exists(), reason="needs the archi
 
 @functools.cache
 def jitted(name):
-    return jax.jit(getattr(environments, name), compiler_options=quick())
+    return jax.jit(getattr(environments, name))
 
 
 def random_mazes(seed):

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles import compressive as oracle
-from oracles.checking import assert_close, assert_same, cast, float64, quick
+from oracles.checking import assert_close, assert_same, cast, float64
 
 from memjax import memories, ops
 from memjax.memories import memorize
@@ -40,7 +40,7 @@ def compiled(label):
         state, aux_loss = made(label)[0].apply(params, items, mask, state=state, method=memorize)
         return state, made(label)[0].apply(params, state, method="slots"), aux_loss
 
-    return jax.jit(both, compiler_options=quick())
+    return jax.jit(both)
 
 
 def memorized(label, items, mask, state=None):
@@ -93,7 +93,7 @@ def test_the_auxiliary_loss_teaches_the_layers_compressors_and_nothing_else():
     """The last level has no attention over it, so that its compressor learns from the reader alone."""
     memory, params, items = made("one recent")
 
-    @functools.partial(jax.jit, compiler_options=quick())
+    @jax.jit
     def slope(params, items, mask):
         def loss(params, items):
             return memory.apply(params, items, mask, method=memorize)[1]
@@ -133,7 +133,7 @@ def test_a_shorter_segment_is_one_padded_at_its_end(label):
     memory, params, items = made(label)
     with jax.enable_x64(True):
         arguments = cast((params, items[:3, :2]), jnp.float64)
-        write = jax.jit(functools.partial(memory.apply, method=memorize), compiler_options=quick())
+        write = jax.jit(functools.partial(memory.apply, method=memorize))
         short = write(*arguments)
     state, _, aux_loss = memorized(label, items[:3], np.arange(N) < np.full((3, 1), 2))
     assert_close((float64(short[0]), float(short[1])), (state, aux_loss), 1e-5)

@@ -9,7 +9,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 from flax import nnx
-from oracles.checking import assert_close, assert_finite, assert_same, quick
+from oracles.checking import assert_close, assert_finite, assert_same
 
 from memjax import functional, memories
 from memjax.errors import MemjaxError
@@ -47,7 +47,7 @@ def made(variant, **options):
     """`(memory, params)`; the parameters are moved, so that no bias of zero hides a mistake."""
     name, sizes = VARIANTS[variant]
     memory = memories.create(name, **sizes, **options)
-    init = jax.jit(functools.partial(memory.init, method=memorize), compiler_options=quick())
+    init = jax.jit(functools.partial(memory.init, method=memorize))
     leaves, treedef = jax.tree.flatten(init(jax.random.key(0), jnp.ones((1, N, WIDTH))))
     rng = np.random.default_rng(5)
     return memory, treedef.unflatten(
@@ -59,7 +59,7 @@ def made(variant, **options):
 def run(variant, method, **options):
     """A jitted method of a memory: one compilation for all tests that call it with the same shapes."""
     memory, _ = made(variant, **options)
-    return jax.jit(functools.partial(memory.apply, method=method), compiler_options=quick())
+    return jax.jit(functools.partial(memory.apply, method=method))
 
 
 @functools.cache
@@ -75,7 +75,7 @@ def slope(variant):
         values, aux = jax.vmap(one, (None, 0, 0))(params, items, mask)
         return (values * weights).sum() + aux.sum(), (values, aux)
 
-    return jax.jit(jax.grad(loss, argnums=(0, 1), has_aux=True), compiler_options=quick())
+    return jax.jit(jax.grad(loss, argnums=(0, 1), has_aux=True))
 
 
 def stream(seed=0):
@@ -202,7 +202,7 @@ def test_inside_shard_map_as_outside(variant):
     mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
     split = jax.P("data")
     mapped = jax.shard_map(write, mesh=mesh, in_specs=(jax.P(), split, split), out_specs=split)
-    inside, outside = (jax.jit(f, compiler_options=quick())(params, items, masks) for f in (mapped, write))
+    inside, outside = (jax.jit(f)(params, items, masks) for f in (mapped, write))
     assert_close(inside, outside, 1e-5)
 
 
@@ -238,7 +238,7 @@ def test_no_segment_sees_another_while_it_is_encoded(variant):
     items, _ = stream()
     mask = jnp.ones((T, N), bool)
 
-    @functools.partial(jax.jit, compiler_options=quick())
+    @jax.jit
     def reached(t):
         features, back = jax.vjp(lambda items: memory.apply(params, items, mask, method="encode"), items)
         rng = np.random.default_rng(8)
@@ -265,7 +265,7 @@ def test_a_stream_may_be_written_in_blocks_of_any_size(variant, block, remat):
         return (values**2).sum() + aux, values
 
     whole, blocks = (
-        jax.jit(jax.grad(functools.partial(loss, **options), argnums=(0, 1), has_aux=True), compiler_options=quick())
+        jax.jit(jax.grad(functools.partial(loss, **options), argnums=(0, 1), has_aux=True))
         for options in ({"block": T + 1}, {"block": block, "remat": remat})
     )
     assert_close(blocks(params, items), whole(params, items), 1e-5)
@@ -321,7 +321,7 @@ def test_the_functional_form_is_the_module(variant):
     pure = functional(memory)
     assert jax.tree.structure(jax.eval_shape(pure.init, jax.random.key(0), stream()[0])) == jax.tree.structure(params)
 
-    @functools.partial(jax.jit, compiler_options=quick())
+    @jax.jit
     def step_by_step(params, items, mask):
         state, features = pure.initial_state(params), pure.encode(params, items, mask)
         for t in range(2):
@@ -374,5 +374,5 @@ def test_it_can_be_part_of_another_module(variant):
             return memorize(self.memory, items, mask)
 
     _, params = made(variant)
-    whole = jax.jit(Model().apply, compiler_options=quick())({"params": {"memory": params["params"]}}, *stream())
+    whole = jax.jit(Model().apply)({"params": {"memory": params["params"]}}, *stream())
     assert_close(whole, run(variant, memorize)(params, *stream()), 1e-5)

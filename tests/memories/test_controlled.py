@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles import external as oracle
-from oracles.checking import assert_close, cast, float64, matmuls_that_no_carry_reaches, quick
+from oracles.checking import assert_close, cast, float64, matmuls_that_no_carry_reaches
 
 from memjax import memories, ops
 from memjax.memories import memorize
@@ -46,7 +46,7 @@ def made(label):
 def memorized(label):
     memory, params, items, mask = made(label)
     with jax.enable_x64(True):
-        write = jax.jit(functools.partial(memory.apply, method=memorize), compiler_options=quick())
+        write = jax.jit(functools.partial(memory.apply, method=memorize))
         return float64(write(*cast((params, items, mask), jnp.float64)))
 
 
@@ -147,7 +147,7 @@ def test_a_program_whose_key_is_asked_for_speaks_alone():
 def test_the_refreshing_loss_draws_items_with_its_key_and_expects_them_without():
     memory, params, items, mask = made("dmsdnc")
     params, items = cast((params, items), jnp.float32)
-    write = jax.jit(functools.partial(memory.apply, method=memorize), compiler_options=quick())
+    write = jax.jit(functools.partial(memory.apply, method=memorize))
     _, expected = write(params, items, mask)
     keys = jax.random.split(jax.random.key(0), 400)
     _, drawn = jax.vmap(lambda key: write(params, items, mask, key=key))(keys)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles import rows as oracle
-from oracles.checking import assert_close, assert_same, cast, float64, quick
+from oracles.checking import assert_close, assert_same, cast, float64
 
 from memjax import memories
 from memjax.memories import memorize
@@ -41,7 +41,7 @@ def memorized(slots, items, mask, state=None):
 
     with jax.enable_x64(True):
         args = cast((params, items, mask, state), jnp.float64)
-        state, slots, aux_loss = jax.jit(both, compiler_options=quick())(*args)
+        state, slots, aux_loss = jax.jit(both)(*args)
     assert aux_loss == 0
     return float64(state), jax.tree.map(np.asarray, slots)
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from oracles.checking import assert_close, assert_same, quick
+from oracles.checking import assert_close, assert_same
 
 from memjax.memories.policies import Candidates, policies
 
@@ -28,7 +28,7 @@ def made(name):
     candidates = Candidates(encodings, jnp.asarray(MASK), jnp.arange(M), encodings[0], jnp.zeros(M))
     shapes = jax.eval_shape(policy.init, jax.random.key(0), candidates, kept)
     params = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape), leaf.dtype), shapes)
-    choose = jax.jit(functools.partial(policy.apply, method="choose"), compiler_options=quick())
+    choose = jax.jit(functools.partial(policy.apply, method="choose"))
     return choose, params, candidates, kept
 
 

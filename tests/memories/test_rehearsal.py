@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles import slots as oracle
-from oracles.checking import assert_close, assert_same, cast, float64, matmuls_that_no_carry_reaches, quick
+from oracles.checking import assert_close, assert_same, cast, float64, matmuls_that_no_carry_reaches
 
 from memjax import memories, ops
 from memjax.memories import memorize
@@ -45,11 +45,11 @@ def memorized(label):
         return state, memory.apply(params, items, mask, method=lambda m, *args: m.encode_segments(*args))
 
     with jax.enable_x64(True):
-        return float64(jax.jit(both, compiler_options=quick())(*cast((params, items, mask), jnp.float64)))
+        return float64(jax.jit(both)(*cast((params, items, mask), jnp.float64)))
 
 
 def init(memory, items):
-    return jax.jit(functools.partial(memory.init, method=memorize), compiler_options=quick())(jax.random.key(0), items)
+    return jax.jit(functools.partial(memory.init, method=memorize))(jax.random.key(0), items)
 
 
 def gru(params, name):
@@ -103,7 +103,7 @@ def test_permuting_the_initial_slots_permutes_the_final_ones(label):
     permuted = {"params": {**params["params"], name: params["params"][name][order]}}
     with jax.enable_x64(True):
         args = cast((permuted, items, mask), jnp.float64)
-        state, _ = jax.jit(functools.partial(memory.apply, method=memorize), compiler_options=quick())(*args)
+        state, _ = jax.jit(functools.partial(memory.apply, method=memorize))(*args)
     assert_close(state, memorized(label)[0][order], 1e-10)
 
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles import retention, rows
-from oracles.checking import assert_close, cast, float64, quick
+from oracles.checking import assert_close, cast, float64
 
 from memjax import memories
 from memjax.memories import memorize
@@ -45,7 +45,7 @@ def memorized(policy):
         return state, memory.apply(params, state, method="slots")
 
     with jax.enable_x64(True):
-        state, slots = jax.jit(both, compiler_options=quick())(*cast((params, items, MASK), jnp.float64))
+        state, slots = jax.jit(both)(*cast((params, items, MASK), jnp.float64))
     return float64(state), jax.tree.map(np.asarray, slots)
 
 
@@ -116,7 +116,7 @@ def test_with_a_key_what_goes_is_drawn(policy):
     memory, params, items = made(policy)
     params = jax.tree.map(lambda leaf: leaf / 10, params)  # so that no score is far above the others
 
-    @functools.partial(jax.jit, compiler_options=quick())
+    @jax.jit
     def values(params, items, keys):
         return jax.vmap(lambda key: memory.apply(params, items, key=key, method=memorize)[0].values)(keys)
 

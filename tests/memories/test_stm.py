@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles import stm as oracle
-from oracles.checking import assert_close, assert_finite, cast, float64, matmuls_that_no_carry_reaches, quick
+from oracles.checking import assert_close, assert_finite, cast, float64, matmuls_that_no_carry_reaches
 
 from memjax import memories, ops
 from memjax.memories import memorize
@@ -43,7 +43,7 @@ def memorized(label, params, items, mask):
         return state, made(label)[0].apply(params, state, method="slots").values, aux_loss
 
     with jax.enable_x64(True):
-        state, slots, aux_loss = jax.jit(both, compiler_options=quick())(*cast((params, items, mask), jnp.float64))
+        state, slots, aux_loss = jax.jit(both)(*cast((params, items, mask), jnp.float64))
     assert aux_loss == 0
     return float64(state), float64(slots)
 
@@ -83,7 +83,7 @@ def test_relations_fade_by_one_weight_whatever_the_item():
 
     with jax.enable_x64(True):
         args = cast((silent, ops.TwoMemoryState(np.zeros((4, 4)), before), items), jnp.float64)
-        after = float64(jax.jit(write, compiler_options=quick())(*args))
+        after = float64(jax.jit(write)(*args))
     assert_close(after.relations, before * oracle.sigmoid(silent["keep"]) ** (T * N), 1e-10)
     assert np.abs(after.items).max() > 0.1
 
@@ -94,7 +94,7 @@ def test_at_the_start_of_training_a_long_stream_is_read_stably():
     items = np.random.default_rng(7).normal(size=(100, 1, 16))
     changed = np.concatenate([items[:1] * (1 + 1e-6), items[1:]])
 
-    @functools.partial(jax.jit, compiler_options=quick())
+    @jax.jit
     def read(items):
         params = memory.init(jax.random.key(0), items[:1], method=memorize)
         state, _ = memory.apply(params, items, method=memorize)
@@ -106,9 +106,7 @@ def test_at_the_start_of_training_a_long_stream_is_read_stably():
 
 def test_it_starts_by_keeping_relations_for_about_retention_items():
     memory = memories.create("stm", **SIZES, retention=20.0)
-    params = jax.jit(functools.partial(memory.init, method=memorize), compiler_options=quick())(
-        jax.random.key(0), jnp.ones((1, N, WIDTH))
-    )
+    params = jax.jit(functools.partial(memory.init, method=memorize))(jax.random.key(0), jnp.ones((1, N, WIDTH)))
     assert_close(jax.nn.sigmoid(params["params"]["keep"]), np.asarray(20 / 21), 1e-6)
     np.testing.assert_array_equal(params["params"]["gates"]["bias"], [0] * 4 + [1] * 4)
 
@@ -137,7 +135,7 @@ def test_a_memory_of_zeros_has_a_gradient(label):
     """Items of zeros, weights of zeros, and a stream of nothing but padding: finite in all of them."""
     memory, params, items, mask = made(label)
 
-    @functools.partial(jax.jit, compiler_options=quick())
+    @jax.jit
     def slope(params, items, mask):
         def loss(params, items):
             state, _ = memory.apply(params, items, mask, method=memorize)

@@ -5,7 +5,6 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from oracles.checking import quick
 from training.tiny import random_params
 
 from memjax import memories
@@ -58,7 +57,7 @@ def system(name="memory", answer="classes", text=False, dtype=jnp.float32, norm_
 def method(name, which="memory", *args, **options):
     """A jitted method of a system, `(params, *arguments)`."""
     made, _ = system(which, *args, **options)
-    return jax.jit(functools.partial(made.apply, method=name), compiler_options=quick())
+    return jax.jit(functools.partial(made.apply, method=name))
 
 
 def fragments(one, ratio=0.5, drawn=(True, True, False)):
@@ -73,4 +72,4 @@ def fragments(one, ratio=0.5, drawn=(True, True, False)):
 
 @functools.cache
 def _build(ratio):
-    return jax.jit(functools.partial(build_fragments, mask_ratio=ratio), compiler_options=quick())
+    return jax.jit(functools.partial(build_fragments, mask_ratio=ratio))

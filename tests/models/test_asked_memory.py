@@ -25,7 +25,7 @@ from models.asking import (
     shape,
     system,
 )
-from oracles.checking import assert_close, assert_finite, assert_same, quick
+from oracles.checking import assert_close, assert_finite, assert_same
 from training.tiny import random_params
 
 from memjax.memories import RehearsalMemory, Slots, memorize
@@ -76,7 +76,7 @@ def test_no_gradient_reaches_the_stream_but_through_the_slots(name):
 
         return model.apply(params, method=run)
 
-    slope = jax.jit(jax.jacobian(answer), static_argnums=1, compiler_options=quick())
+    slope = jax.jit(jax.jacobian(answer), static_argnums=1)
     through = slope(items, False)
     assert through.shape == (CHOICES, T, N, WIDTH)
     np.testing.assert_array_equal((through != 0).any((0, 3)), one["mask"])
@@ -92,9 +92,7 @@ def test_with_constant_slots_no_parameter_that_reads_the_stream_has_a_gradient(a
     def loss(params, slots):
         return model.apply(params, slots, one["query"], one.get("candidates"), method="answer")[-1]
 
-    by_params, by_slots = jax.jit(jax.grad(loss, argnums=(0, 1), allow_int=True), compiler_options=quick())(
-        params, slots
-    )
+    by_params, by_slots = jax.jit(jax.grad(loss, argnums=(0, 1), allow_int=True))(params, slots)
     own = {name: any((leaf != 0).any() for leaf in jax.tree.leaves(g)) for name, g in by_params["params"].items()}
     assert own == {"embed": False, "memory": False, "rehearser": False, "query": True, "reader": True, "head": True}
     assert (by_slots.values != 0).any(-1).all()
@@ -129,7 +127,7 @@ def test_many_questions_on_one_memory_cost_one_memorization():
     _, params = system()
     one, queries = example(), jnp.arange(QUERIES)
 
-    @functools.partial(jax.jit, compiler_options=quick())
+    @jax.jit
     def ask_all(params, stream, mask, queries):
         slots, _ = model.apply(params, stream, mask, method="memorize")
         return jax.vmap(lambda query: model.apply(params, slots, query, method="answer"))(queries)
@@ -153,7 +151,7 @@ def test_what_the_padding_of_the_stream_holds_never_matters(name):
     model, params = system(name)
     one = example()
 
-    @functools.partial(jax.jit, compiler_options=quick())
+    @jax.jit
     def slope(params, stream):
         def loss(params):
             slots, _ = model.apply(params, stream, one["mask"], method="memorize")
@@ -288,7 +286,7 @@ def test_every_parameter_learns_with_either_encoder(encoder):
     one = example()
     parts = fragments(one)
 
-    @functools.partial(jax.jit, compiler_options=quick())
+    @jax.jit
     def slope(params):
         def loss(params):
             slots, _ = model.apply(params, one["stream"], one["mask"], method="memorize")

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from oracles.checking import assert_close, assert_finite, quick
+from oracles.checking import assert_close, assert_finite
 
 from memjax import MemjaxError, memories
 from memjax.memories import memorize
@@ -31,8 +31,8 @@ def inputs(seed=0):
 def made(name):
     """`(params, apply)` of `nn.RNN` around the cell, its biases moved."""
     model = nn.RNN(cell(name), return_carry=True)
-    params = jax.jit(model.init, compiler_options=quick())(jax.random.key(0), inputs())
-    return jax.tree.map(lambda leaf: leaf + 0.1, params), jax.jit(model.apply, compiler_options=quick())
+    params = jax.jit(model.init)(jax.random.key(0), inputs())
+    return jax.tree.map(lambda leaf: leaf + 0.1, params), jax.jit(model.apply)
 
 
 @every_cell
@@ -74,7 +74,7 @@ def test_gradients_reach_the_first_input_and_every_parameter(name):
     def last(params, x):
         return (nn.RNN(cell(name)).apply(params, x)[:, -1] ** 2).sum()
 
-    by_params, by_inputs = jax.jit(jax.grad(last, argnums=(0, 1)), compiler_options=quick())(params, inputs())
+    by_params, by_inputs = jax.jit(jax.grad(last, argnums=(0, 1)))(params, inputs())
     assert_finite((by_params, by_inputs))
     assert (by_inputs != 0).any(-1).all()
     for path, gradient in jax.tree.leaves_with_path(by_params):

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from oracles.checking import quick
 
 from memjax.models.fragments import build_fragments, choose, draw_anywhere, draw_fragments, replacements
 
@@ -27,7 +26,7 @@ def streams(seed):
 @functools.cache
 def builder(ratio):
     build = functools.partial(build_fragments, mask_ratio=ratio)
-    return jax.jit(jax.vmap(build), compiler_options=quick())
+    return jax.jit(jax.vmap(build))
 
 
 @functools.cache
@@ -93,7 +92,7 @@ def test_every_place_is_equally_likely_to_be_hidden_and_replaced():
 def test_a_replacement_is_uniform_over_the_other_streams_real_items_that_differ():
     other = jnp.array([[3, 5, 5, 7], [9, 3, 0, 0]])
     mask = jnp.array([[True, True, True, True], [True, True, False, False]])
-    draw = jax.jit(jax.vmap(replacements, (0, None, None, None)), compiler_options=quick())
+    draw = jax.jit(jax.vmap(replacements, (0, None, None, None)))
     keys = jax.random.split(jax.random.key(0), 8000)
     ids, possible = map(np.asarray, draw(keys, jnp.array([[3, 4, 4, 4]]), other, mask))
     assert possible.all()
@@ -138,7 +137,7 @@ def test_nothing_is_chosen_where_there_is_nothing():
 @functools.cache
 def drawer(count, deterministic=False):
     draw = functools.partial(draw_fragments, count=count, deterministic=deterministic)
-    return jax.jit(jax.vmap(draw, (0, None, None)), compiler_options=quick())
+    return jax.jit(jax.vmap(draw, (0, None, None)))
 
 
 def segments(real):
@@ -221,7 +220,7 @@ def test_more_fragments_than_segments_are_marked_as_not_there():
 
 def test_drawing_anywhere_is_uniform_over_what_is_real():
     real = [1, 0, 1, 1, 1, 0, 1]
-    draw = jax.jit(jax.vmap(functools.partial(draw_anywhere, count=2), (0, None)), compiler_options=quick())
+    draw = jax.jit(jax.vmap(functools.partial(draw_anywhere, count=2), (0, None)))
     chosen, drawn = map(np.asarray, draw(jax.random.split(jax.random.key(4), DRAWS), segments(real)))
     assert drawn.all()
     pairs = list(itertools.permutations(np.flatnonzero(real).tolist(), 2))

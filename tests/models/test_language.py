@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles import memory_network, sequence
-from oracles.checking import assert_close, float64, quick
+from oracles.checking import assert_close, float64
 
 from memjax.errors import MemjaxError
 from memjax.models import LMM, MAC, MAG, MAL, LanguageModel, MemN2NLanguage, WindowAttention, generate, language
@@ -41,7 +41,7 @@ def made(name):
 
 @functools.cache
 def run(name):
-    return jax.jit(model_of(name).apply, compiler_options=quick())
+    return jax.jit(model_of(name).apply)
 
 
 def test_its_blocks_are_their_equations():
@@ -89,7 +89,7 @@ def test_its_state_is_of_one_size_whatever_the_length(name):
 def test_the_likeliest_tokens_are_generated_and_it_goes_on_where_it_was(name):
     params = made(name)
 
-    @functools.partial(jax.jit, static_argnums=1, compiler_options=quick())
+    @functools.partial(jax.jit, static_argnums=1)
     def go_on(tokens, count, state=None):
         return generate(model_of(name), params, tokens, count, state=state)
 
@@ -107,7 +107,7 @@ def test_a_long_prompt_is_read_in_blocks(name, monkeypatch):
 
     def states():
         make = lambda tokens: generate(model_of(name), params, tokens, 3)  # noqa: E731
-        return [jax.jit(make, compiler_options=quick())(TOKENS[:length]) for length in (9, 10)]
+        return [jax.jit(make)(TOKENS[:length]) for length in (9, 10)]
 
     at_once = states()
     monkeypatch.setattr(language, "BLOCK", 3)  # so that the last block is whole, and is not
@@ -119,7 +119,7 @@ def test_a_long_prompt_is_read_in_blocks(name, monkeypatch):
 def test_tokens_are_drawn_from_the_models_distribution():
     model, params, prompt = model_of("LMM"), made("LMM"), TOKENS[:4]
     one = lambda key: generate(model, params, prompt, 1, key=key, temperature=2.0)[0][0]  # noqa: E731
-    draw = jax.jit(jax.vmap(one), compiler_options=quick())
+    draw = jax.jit(jax.vmap(one))
     tokens = draw(jax.random.split(jax.random.key(1), 4000))
     logits, _ = run("LMM")(params, prompt)
     expected = np.asarray(jax.nn.softmax(logits[-1] / 2))
@@ -134,7 +134,7 @@ def test_dropout_is_for_training_alone_and_follows_its_key(name):
         rngs = {} if key is None else {"dropout": key}
         return model_of(name, dropout=0.5).apply(params, TOKENS, train=key is not None, rngs=rngs)[0]
 
-    out = jax.jit(out, compiler_options=quick())
+    out = jax.jit(out)
     still, one, two = out(None), *(out(jax.random.key(seed)) for seed in (0, 1))
     assert_close(still, run(name)(made(name), TOKENS)[0], 1e-5)
     assert not np.allclose(one, two) and not np.allclose(one, still)

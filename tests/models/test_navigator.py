@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles import navigator as oracle
-from oracles.checking import assert_close, assert_same, quick
+from oracles.checking import assert_close, assert_same
 
 from memjax.errors import MemjaxError
 from memjax.memories.policies import policies as known
@@ -61,7 +61,7 @@ def made(base, policy, nop=True):
 def test_every_step_is_the_equations(base, policy, nop):
     params, walk = made(base, policy, nop)
     p = jax.tree.map(np.float64, params["params"])
-    found = jax.jit(walk, compiler_options=quick())(params, jnp.asarray(VIEWS), None)
+    found = jax.jit(walk)(params, jnp.asarray(VIEWS), None)
     expected = oracle.walk(p, VIEWS, codes=CODES, base=base, size=N, policy=policy, nop=nop)
     for t, step in enumerate(expected):
         here = jax.tree.map(lambda leaf, t=t: np.asarray(leaf[t]), found)
@@ -85,7 +85,7 @@ def test_every_step_is_the_equations(base, policy, nop):
 def test_actions_and_evictions_are_drawn_as_their_probabilities_say():
     params, walk = made("mqn", "st")
     views = jnp.asarray(VIEWS[: N + 2])
-    many = jax.jit(jax.vmap(walk, (None, None, 0)), compiler_options=quick())
+    many = jax.jit(jax.vmap(walk, (None, None, 0)))
     found = many(params, views, jax.random.split(jax.random.key(0), 2000))
     chances = np.exp(found.actions[0, 0])
     np.testing.assert_allclose(np.bincount(found.action[:, 0], minlength=ACTIONS) / 2000, chances, atol=0.04)
@@ -103,7 +103,7 @@ def test_every_parameter_learns(base, policy):
         found = walk(params, jnp.asarray(VIEWS), jax.random.key(0))
         return ((found.log_prob + found.value) * jnp.arange(T)).sum()
 
-    gradient = jax.jit(jax.grad(loss), compiler_options=quick())(params)["params"]
+    gradient = jax.jit(jax.grad(loss))(params)["params"]
     unused = [jax.tree_util.keystr(path) for path, leaf in jax.tree.leaves_with_path(gradient) if not leaf.any()]
     assert not unused
 

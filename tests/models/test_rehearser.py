@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from models.asking import ITEMS, WIDTH, K, N, example, fragments, system
 from oracles import losses
-from oracles.checking import assert_close, assert_finite, assert_same, float64, quick
+from oracles.checking import assert_close, assert_finite, assert_same, float64
 
 from memjax.memories import Slots
 from memjax.models.rehearser import sampled_candidates
@@ -30,7 +30,7 @@ def slope(negatives):
         both = model.apply(params, kept, parts, negatives=negatives, key=key, method="rehearse")
         return both[0] + 0.5 * both[1], both
 
-    f = jax.jit(jax.grad(total, argnums=(0, 1), has_aux=True), compiler_options=quick())
+    f = jax.jit(jax.grad(total, argnums=(0, 1), has_aux=True))
     return lambda params, slots, parts: f(params, slots.values, slots.mask, parts)
 
 
@@ -44,7 +44,7 @@ def rehearser():
     def run(model, slots, items, parts):
         return model.rehearser(slots, model.embed(items), parts.real, parts.hidden)
 
-    return jax.jit(functools.partial(system()[0].apply, method=run), compiler_options=quick())
+    return jax.jit(functools.partial(system()[0].apply, method=run))
 
 
 @SAMPLED
@@ -114,7 +114,7 @@ def from_stream(negatives):
         both = model.apply(params, kept, parts, negatives=negatives, key=key, method="rehearse")
         return sum(both), both
 
-    return jax.jit(jax.grad(total, has_aux=True), compiler_options=quick())
+    return jax.jit(jax.grad(total, has_aux=True))
 
 
 @SAMPLED
@@ -157,7 +157,7 @@ def test_what_all_slots_scaled_and_shifted_do_shows_only_without_norm_slots(norm
         kept = Slots(values, slots().mask)
         return made.apply(params, kept, parts, negatives=0, key=jax.random.key(0), method="rehearse")[0]
 
-    losses = jax.jit(recalled, compiler_options=quick())
+    losses = jax.jit(recalled)
     difference = abs(losses(slots().values) - losses(3 * slots().values + 1))
     assert (difference < 1e-4) == norm_slots
 

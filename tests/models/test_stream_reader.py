@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles import stream_reader as oracle
-from oracles.checking import assert_close, assert_same, quick
+from oracles.checking import assert_close, assert_same
 
 from memjax.errors import MemjaxError
 from memjax.memories.policies import policies as known
@@ -38,7 +38,7 @@ def made(policy, nop=True):
     params = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape) / 2, leaf.dtype), shapes)
     words = params["params"]["base"]["words"]
     params["params"]["base"]["words"] = words.at[:, 0].set(0)
-    return params, jax.jit(net.apply, compiler_options=quick())
+    return params, jax.jit(net.apply)
 
 
 def run(policy, stream=STREAM, asked=ASKED, key=None, nop=True):
@@ -84,7 +84,7 @@ def test_with_a_key_evictions_are_drawn_as_their_probabilities_say(policy):
     params, _ = made(policy)
     net = reader(policy)
     one = lambda key: net.apply(params, jnp.asarray(LINES), jnp.asarray(STREAM[:5]), jnp.asarray(ASKED[:5]), key)  # noqa: E731
-    reads = jax.jit(jax.vmap(one), compiler_options=quick())(jax.random.split(jax.random.key(0), 2000))
+    reads = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), 2000))
     shares = np.append(reads.eviction[0, N], 1 - reads.eviction[0, N].sum())  # the first line that needs room
     after = np.asarray(reads.entries[:, N + 1])
     gone = [next((i for i in range(N) if i not in row), N) for row in after.tolist()]
@@ -101,7 +101,7 @@ def test_a_policy_learns_from_the_probability_of_what_it_did(policy):
         read = net.apply(params, jnp.asarray(LINES), jnp.asarray(STREAM), jnp.asarray(ASKED), jax.random.key(0))
         return (read.log_prob * jnp.arange(T)).sum()
 
-    gradient = jax.jit(jax.grad(loss), compiler_options=quick())(params)["params"]
+    gradient = jax.jit(jax.grad(loss))(params)["params"]
     assert all((np.abs(leaf) > 0).any() for leaf in jax.tree.leaves(gradient["chooses"]))
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles import sequence
-from oracles.checking import assert_close, assert_finite, assert_same, float64, quick
+from oracles.checking import assert_close, assert_finite, assert_same, float64
 
 from memjax.errors import MemjaxError
 from memjax.models.surprise_layer import LMM
@@ -40,7 +40,7 @@ def made(name):
 
 @functools.cache
 def run(name):
-    return jax.jit(LAYERS[name].apply, compiler_options=quick())
+    return jax.jit(LAYERS[name].apply)
 
 
 def tokens(length=L, seed=0):
@@ -99,7 +99,7 @@ def test_no_token_sees_what_comes_after_it(name):
     def seen(x):
         return LAYERS[name].apply(params, x)[0]
 
-    jacobian = jax.jit(jax.jacrev(seen), compiler_options=quick())
+    jacobian = jax.jit(jax.jacrev(seen))
     slopes = np.abs(jacobian(tokens())).sum((1, 3))  # [of, by]
     later = np.triu(np.ones((L, L), bool), 1)
     assert (slopes[later] == 0).all()
@@ -130,7 +130,7 @@ def test_every_parameter_learns(name):
     def loss(params):
         return jnp.square(LAYERS[name].apply(params, tokens())[0]).sum()
 
-    slopes = jax.jit(jax.grad(loss), compiler_options=quick())(made(name))
+    slopes = jax.jit(jax.grad(loss))(made(name))
     assert_finite(slopes)
     for path, slope in jax.tree.leaves_with_path(slopes):
         assert not slope.size or jnp.abs(slope).max() > 1e-7, jax.tree_util.keystr(path)
@@ -140,7 +140,7 @@ def test_every_parameter_learns(name):
 def test_in_bfloat16_and_over_a_batch(name):
     layer = LAYERS[name].clone(dtype=jnp.bfloat16)
     batch = jnp.stack([tokens(seed=seed) for seed in range(3)])
-    out, _ = jax.jit(jax.vmap(layer.apply, (None, 0)), compiler_options=quick())(made(name), batch)
+    out, _ = jax.jit(jax.vmap(layer.apply, (None, 0)))(made(name), batch)
     assert_close(np.asarray(out[1], np.float64), np.asarray(run(name)(made(name), batch[1])[0], np.float64), 0.15)
 
 
@@ -205,7 +205,7 @@ def test_the_state_of_another_window_is_refused():
 
 def test_attention_knows_nothing_of_how_long_the_stream_has_been():
     """Positions in the whole stream would lose their last bits in float32, and then overflow."""
-    run_on = jax.jit(LAYERS["attention"].apply, compiler_options=quick())
+    run_on = jax.jit(LAYERS["attention"].apply)
     _, state = run_on(made("attention"), tokens(seed=1))
     later = state
     for _ in range(3):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles.checking import assert_close, assert_finite, quick
+from oracles.checking import assert_close, assert_finite
 
 from memjax import ops
 
@@ -39,7 +39,7 @@ def history():
         nothing = jnp.zeros(N)
         return jax.lax.scan(step, (nothing, jnp.zeros((N, N)), nothing, nothing), inputs)[1]
 
-    return jax.jit(run, compiler_options=quick())
+    return jax.jit(run)
 
 
 def weights(rng, *shape):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles.cases import CASES
-from oracles.checking import assert_close, assert_finite, assert_same, cast, float64, quick
+from oracles.checking import assert_close, assert_finite, assert_same, cast, float64
 
 from memjax import ops
 
@@ -48,7 +48,7 @@ def compiled(name):
         gradients, out = jax.grad(loss, argnums=(0, 1), has_aux=True)(params, data)
         return out, gradients
 
-    return jax.jit(run, compiler_options=quick())
+    return jax.jit(run)
 
 
 def in_float64(name, params, data, aux, cotangent):
@@ -116,7 +116,7 @@ def test_inside_shard_map_as_outside(name):
         def loss(start):
             return sum(jax.tree.leaves(jax.tree.map(lambda x, c: (x * c).sum(), function(start, data, aux), cotangent)))
 
-        return jax.jit(jax.value_and_grad(loss), compiler_options=quick())(start)
+        return jax.jit(jax.value_and_grad(loss))(start)
 
     mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
     split = jax.P("data")

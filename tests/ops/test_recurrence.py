@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles.checking import assert_close, cast, quick
+from oracles.checking import assert_close, cast
 from oracles.recurrence import linear_recurrence as oracle
 
 from memjax import ops
 
 IMPLS = ("sequential", "associative")
-jitted = jax.jit(ops.linear_recurrence, static_argnames="impl", compiler_options=quick())
+jitted = jax.jit(ops.linear_recurrence, static_argnames="impl")
 every_impl = pytest.mark.parametrize("impl", IMPLS)
 
 
@@ -28,9 +28,7 @@ def test_all_ways_to_compute_it_agree_with_the_oracle_and_in_their_gradients(len
             states = ops.linear_recurrence(*arrays, impl=impl)
             return (states**2).sum(), states
 
-        got, states = jax.jit(jax.grad(loss, has_aux=True), compiler_options=quick())(
-            cast((decay, x, initial), jnp.float32)
-        )
+        got, states = jax.jit(jax.grad(loss, has_aux=True))(cast((decay, x, initial), jnp.float32))
         assert_close(states, expected, 1e-5)
         gradients.append(got)
     assert_close(*gradients, 1e-4)
@@ -68,7 +66,7 @@ def test_on_a_mesh_without_an_initial_state(rng, mesh, impl):
         grad = jax.grad(lambda *a: (ops.linear_recurrence(*a, impl=impl) ** 2).sum(), argnums=(0, 1))
         return ops.linear_recurrence(decay, x, impl=impl), grad(decay, x)
 
-    run = jax.jit(run, compiler_options=quick())
+    run = jax.jit(run)
     alone = run(decay, x)
     with jax.set_mesh(mesh):
         placed = jax.device_put((decay, x), jax.NamedSharding(mesh, jax.P(None, "data")))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import surprise as oracle
-from oracles.checking import assert_close, cast, quick
+from oracles.checking import assert_close, cast
 from oracles.surprise import DK, DV, tokens
 
 from memjax import ops
@@ -47,7 +47,7 @@ def run(kind, size, impl, arrays, memory, momentum, mask):
 
 @functools.cache
 def compiled(kind, size, impl):
-    return jax.jit(functools.partial(run, kind, size, impl), compiler_options=quick())
+    return jax.jit(functools.partial(run, kind, size, impl))
 
 
 @pytest.mark.parametrize("gates", ["open", "no forgetting", "no momentum", "closing"])

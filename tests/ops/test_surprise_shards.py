@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles import surprise as oracle
-from oracles.checking import assert_close, cast, quick
+from oracles.checking import assert_close, cast
 from oracles.surprise import DK, DV, tokens
 
 from memjax import ops
@@ -57,7 +57,7 @@ def slopes(run, cotangent):
         out = run(*arguments[:3], arguments[3])
         return sum((x * c).sum() for x, c in zip(out, cotangent, strict=True)), out
 
-    return jax.jit(jax.grad(loss, argnums=(0, 1, 2), has_aux=True), compiler_options=quick())
+    return jax.jit(jax.grad(loss, argnums=(0, 1, 2), has_aux=True))
 
 
 def stream(rng, gates="open"):
@@ -104,7 +104,7 @@ def test_any_number_of_shards_gives_the_plain_recurrence_and_the_gradients_of_on
 )
 def test_gates_may_close_and_a_shard_may_be_computed_in_any_way(rng, gates, impl):
     arrays, memory, momentum, mask = stream(rng, gates)
-    run = jax.jit(split_over(4, chunk_size=5, impl=impl), compiler_options=quick())
+    run = jax.jit(split_over(4, chunk_size=5, impl=impl))
     with jax.enable_x64(True):
         got = run(*cast((arrays, memory, momentum, mask), jnp.float64))
     out, (memory,), (momentum,) = oracle.surprise([memory], [momentum], *arrays, mask=mask, chunk=None)
@@ -127,15 +127,15 @@ def test_heads_in_vmap_examples_on_one_axis_and_shards_on_another(rng, kind):
     mesh = jax.make_mesh((2, 4), ("data", "seq"), axis_types=2 * (jax.sharding.AxisType[kind],))
     with jax.set_mesh(mesh):
         run = jax.shard_map(jax.vmap(jax.vmap(lambda *x: op(*x))), in_specs=(spec,) * 6, out_specs=ends)
-        got = jax.jit(run, compiler_options=quick())(*jax.device_put(arrays, jax.NamedSharding(mesh, spec)))
+        got = jax.jit(run)(*jax.device_put(arrays, jax.NamedSharding(mesh, spec)))
     plain = jax.vmap(jax.vmap(lambda *x: ops.surprise_linear(*x)))
-    assert_close(got, jax.jit(plain, compiler_options=quick())(*arrays), 2e-5)
+    assert_close(got, jax.jit(plain)(*arrays), 2e-5)
 
 
 def test_only_maps_travel_and_none_grows_with_the_stream(rng):
     def collectives(run, length):
         arguments = cast((tokens(rng, length), *rng.normal(size=(2, DK, DV)), np.ones(length, bool)), jnp.float32)
-        text = jax.jit(run, compiler_options=quick()).lower(*arguments).compile().as_text()
+        text = jax.jit(run).lower(*arguments).compile().as_text()
         return sorted((kind, shape.split("{")[0]) for shape, kind in re.findall(COLLECTIVE, text))
 
     def slope(*arguments):
@@ -155,7 +155,7 @@ def test_bfloat16_tokens_are_read_in_float32(rng):
     op = functools.partial(ops.surprise_linear_sharded, axis_name="seq")
     mesh, start = jax.make_mesh((4,), ("seq",), axis_types=(AUTO,)), ops.SurpriseState(*2 * [jnp.ones((DK, DV))])
     run = jax.shard_map(lambda x: op(*x, start), mesh=mesh, in_specs=SEQ, out_specs=(SEQ, ALL))
-    (out, state), (whole, end) = jax.jit(run, compiler_options=quick())(arrays), ops.surprise_linear(*arrays, start)
+    (out, state), (whole, end) = jax.jit(run)(arrays), ops.surprise_linear(*arrays, start)
     assert out.dtype == jnp.bfloat16 and state.memory.dtype == jnp.float32
     assert (out == whole).mean() > 0.95
     assert_close(state, end, 1e-5)

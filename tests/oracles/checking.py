@@ -1,21 +1,8 @@
 """Ways of comparing that several tests share."""
 
-import functools
-
 import jax
 import numpy as np
 from jax.extend.core import Var
-
-
-@functools.cache
-def quick():
-    """Compiler options for tests in which compiling takes longer than running, where this XLA has them."""
-    options = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
-    try:
-        jax.jit(lambda x: x + 1, compiler_options=options)(0)
-    except Exception:  # which of XLA's options exist is no promise of jax's
-        return {}
-    return options
 
 
 def cast(tree, dtype):

@@ -8,7 +8,6 @@ import numpy as np
 import optax
 import pytest
 from oracles import retention
-from oracles.checking import quick
 
 from memjax.errors import MemjaxError
 from memjax.training.actor_critic import ActorCritic, Rollout, actor_critic_loss
@@ -30,7 +29,7 @@ def train(rollout, params, how, rate=0.05):
         changes, state = optimizer.update(jax.grad(loss)(params, key), state)
         return (optax.apply_updates(params, changes), state), None
 
-    @functools.partial(jax.jit, compiler_options=quick())
+    @jax.jit
     def run(params):
         keys = jax.random.split(jax.random.key(0), UPDATES)
         return jax.lax.scan(update, (params, optimizer.init(params)), keys)[0][0]

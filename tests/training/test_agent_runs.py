@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles import retention
-from oracles.checking import quick
 from training.tiny import CONFIGS, config_file, flags, mapping
 
 from memjax import cli, environments
@@ -50,7 +49,7 @@ def made():
 def walked():
     """Twelve episodes of 50 steps whose actions are drawn, as NumPy arrays."""
     trained, _, agent, params, batch, keys = made()
-    run = jax.jit(jax.vmap(functools.partial(walk, agent, trained.task.mazes, 50, params)), compiler_options=quick())
+    run = jax.jit(jax.vmap(functools.partial(walk, agent, trained.task.mazes, 50, params)))
     return jax.tree.map(np.asarray, run(batch, keys))
 
 
@@ -73,8 +72,8 @@ def test_it_is_trained_tested_and_reported_by_one_command(arg, tmp_path, capsys)
 def test_an_episode_is_agent_and_maze_in_turn():
     trained, _, agent, params, batch, keys = made()
     mazes, found = trained.task.mazes, walked()
-    enter, step = (jax.jit(f, compiler_options=quick()) for f in (environments.enter, environments.step))
-    decide = jax.jit(agent.apply, compiler_options=quick())
+    enter, step = (jax.jit(f) for f in (environments.enter, environments.step))
+    decide = jax.jit(agent.apply)
     for i in (0, 5):
         view, place = enter(jax.random.key(int(batch["seed"][i])), batch["maze"][i], mazes)
         state, ended = agent.apply(params, method="initial_state"), False
@@ -92,7 +91,7 @@ def test_an_episode_is_agent_and_maze_in_turn():
 def test_the_loss_is_the_actor_critics_over_the_steps_up_to_the_end():
     trained, phase, _, params, batch, keys = made()
     found, how = walked(), trained.config.actor_critic
-    loss, metrics = jax.jit(phase.loss, compiler_options=quick())(params, None, {**batch, "key": keys})
+    loss, metrics = jax.jit(phase.loss)(params, None, {**batch, "key": keys})
     total, policy_loss, steps, won = 0.0, 0.0, 0, 0
     for i in range(12):
         length = int((~found.before[i]).sum())
@@ -112,9 +111,9 @@ def test_the_loss_is_the_actor_critics_over_the_steps_up_to_the_end():
 def test_an_agent_is_tested_by_its_likeliest_actions_until_the_end():
     trained, phase, agent, params, batch, _ = made()
     run = jax.vmap(lambda example: walk(agent, trained.task.mazes, 50, params, example, None))
-    moments = jax.jit(run, compiler_options=quick())(batch)
+    moments = jax.jit(run)(batch)
     expected = [bool((r[~b] == 1).any()) for r, b in zip(moments.reward, moments.before, strict=True)]
-    measured = jax.jit(jax.vmap(phase.measure, (None, 0)), compiler_options=quick())(params, batch)
+    measured = jax.jit(jax.vmap(phase.measure, (None, 0)))(params, batch)
     assert measured.right.tolist() == expected and measured.answers.tolist() == [1] * 12
     best = np.asarray(moments.decision.actions).argmax(-1)
     assert (np.asarray(moments.decision.action) == best).all()
@@ -125,7 +124,7 @@ def test_what_is_watched_is_the_way_and_what_was_held_on_it():
     mazes = trained.task.mazes._replace(limit=jnp.array([6, 20, 9, 12]))
     batch = {"maze": np.array([0, 2, 1, 3]), "seed": np.arange(4)}
     run = jax.vmap(lambda example: walk(agent, mazes, 20, params, example, None))
-    moments = jax.tree.map(np.asarray, jax.jit(run, compiler_options=quick())(jax.tree.map(jnp.asarray, batch)))
+    moments = jax.tree.map(np.asarray, jax.jit(run)(jax.tree.map(jnp.asarray, batch)))
     oldest = [
         max((t - came for t in np.flatnonzero(~before) for came in entries[t] if came >= 0), default=0)
         for entries, before in zip(moments.decision.entries, moments.before, strict=True)

@@ -31,7 +31,7 @@ def command(folder, *extra, **changes):
 def environment(devices):
     return os.environ | {
         "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices} --xla_backend_optimization_level=0",
+        "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}",
         "MPLBACKEND": "agg",
     }
 

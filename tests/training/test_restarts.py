@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles import memory_network as oracle
-from oracles.checking import assert_close, assert_same, quick
+from oracles.checking import assert_close, assert_same
 
 from memjax.errors import MemjaxError
 from memjax.models.memory_network import MemN2N
@@ -75,7 +75,7 @@ def trained(seeds=(0, 1, 2), epochs=None, **changes):
 def params_of(net, scale=5.0):
     example = Where().examples("train", [0])
     arguments = [jnp.asarray(example[key][0]) for key in ("stream", "mask", "query")]
-    return jax.tree.map(lambda x: scale * x, jax.jit(net.init, compiler_options=quick())(jax.random.key(0), *arguments))
+    return jax.tree.map(lambda x: scale * x, jax.jit(net.init)(jax.random.key(0), *arguments))
 
 
 @pytest.mark.parametrize("tying", ["adjacent", "layer_wise"])
@@ -85,7 +85,7 @@ def test_a_pool_gives_what_each_story_alone_gives(tying):
     texts, stories = load(task, net, ("train", "valid", "test"))
     numbers = np.array([5, 0, NOBODY, 7, 3], np.int32)
     valid = stories["valid"]
-    ask = jax.jit(lambda: pooled_logits(net, params, texts, valid, jnp.asarray(numbers), 32), compiler_options=quick())
+    ask = jax.jit(lambda: pooled_logits(net, params, texts, valid, jnp.asarray(numbers), 32))
     logits = ask()
     for row, number in zip(logits, numbers, strict=True):
         if number == NOBODY:

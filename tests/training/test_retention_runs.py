@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles import retention
-from oracles.checking import assert_close, assert_same, quick
+from oracles.checking import assert_close, assert_same
 from rich.console import Console
 from training.tiny import CONFIGS, config_file, flags, mapping
 
@@ -96,7 +96,7 @@ def test_facts_are_rewarded_at_every_line_while_the_next_question_waits_for_them
 def test_rewards_for_facts_are_the_loops_for_any_buffer():
     _, _, _, batch = made()
     random = np.random.default_rng(0)
-    compiled = jax.jit(rewards["facts"], compiler_options=quick())
+    compiled = jax.jit(rewards["facts"])
     for asked, support in zip(np.asarray(batch["label"]) >= 0, np.asarray(batch["support"]), strict=True):
         steps = len(asked)
         entries = np.stack([random.choice(np.arange(-1, t), 3) if t else np.full(3, -1) for t in range(steps)])
@@ -109,14 +109,12 @@ def test_the_loss_is_the_answers_and_the_actor_critics(rewarded):
     trained, _, params, batch = made()
     last = prepared(f"noisy,policy=st,entries=3,reward={rewarded}").phases[-1]
     keys = jax.random.split(jax.random.key(0), 2)
-    loss, metrics = jax.jit(last.loss, compiler_options=quick())(params, None, batch | {"key": keys})
+    loss, metrics = jax.jit(last.loss)(params, None, batch | {"key": keys})
     reader = build_reader(trained.config.model, trained.task, "st")
     total, right, answers = 0.0, [], []
     for i in range(2):
         line, label = batch["line"][i], np.asarray(batch["label"][i])
-        read = jax.jit(reader.apply, compiler_options=quick())(
-            params, jnp.asarray(trained.task.lines), line, jnp.asarray(label >= 0), keys[i]
-        )
+        read = jax.jit(reader.apply)(params, jnp.asarray(trained.task.lines), line, jnp.asarray(label >= 0), keys[i])
         logits = np.asarray(read.logits, np.float64)
         log_probs = logits - np.log(np.exp(logits).sum(1, keepdims=True))
         asked = np.flatnonzero(label >= 0)
@@ -173,7 +171,7 @@ def test_an_answer_that_train_lacks_counts_as_wrong():
     trained, last, params, batch = made()
     example = {name: value[0] for name, value in batch.items()}
     unseen = example | {"label": jnp.where(example["label"] >= 0, trained.task.shape.answers, -1)}
-    measured = jax.jit(last.measure, compiler_options=quick())(params, unseen)
+    measured = jax.jit(last.measure)(params, unseen)
     assert_close(np.array([measured.right, measured.answers]), np.array([0.0, 5.0]), 0)
 
 
@@ -183,7 +181,7 @@ def test_a_rule_that_draws_is_tested_by_the_same_draws_every_time():
     uniform, fifo = (prepared(f"noisy,policy={policy},entries=3").phases[-1] for policy in ("uniform", "fifo"))
     params = uniform.init(jax.random.key(0), example)
     params = jax.tree.map(lambda leaf: 10 * leaf, params)  # so that who is in the buffer matters
-    measures = [jax.jit(phase.measure, compiler_options=quick()) for phase in (uniform, fifo)]
+    measures = [jax.jit(phase.measure) for phase in (uniform, fifo)]
     drawn, again, oldest = (measure(params, example).loss for measure in (measures[0], *measures))
     assert drawn == again != oldest
 
@@ -195,7 +193,7 @@ def test_the_picture_of_a_rule_that_draws_is_that_of_its_test():
     params = jax.tree.map(lambda leaf: 10 * leaf, trained.phases[-1].init(jax.random.key(0), example))
     watched = trained.facts(params, {})["buffer"]
     assert any(held[0] < t - 3 for t, held in enumerate(watched["held"]) if t > 3)  # not the oldest went each time
-    measured = jax.jit(trained.phases[-1].measure, compiler_options=quick())(params, example)
+    measured = jax.jit(trained.phases[-1].measure)(params, example)
     assert measured.right == sum(question["given"] == question["answer"] for question in watched["questions"])
 
 

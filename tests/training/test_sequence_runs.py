@@ -7,7 +7,7 @@ import math
 import jax
 import numpy as np
 import pytest
-from oracles.checking import assert_close, quick
+from oracles.checking import assert_close
 from training.tiny import CONFIGS, config_file, flags
 
 from memjax import cli
@@ -54,7 +54,7 @@ def made(arg="lmm", block=4):
     def measure(answer, params, example):
         return measure_sequence(model, answer, block, params, example)
 
-    return prepared.task, model, params, jax.jit(measure, static_argnums=0, compiler_options=quick())
+    return prepared.task, model, params, jax.jit(measure, static_argnums=0)
 
 
 @pytest.mark.slow
@@ -156,7 +156,7 @@ def test_the_loss_is_the_mean_over_the_targets_of_each_sequence():
     task, model, params, measure = made()
     batch = task.examples("train", np.arange(4))
     batch["key"] = jax.random.split(jax.random.key(0), 4)
-    loss = jax.jit(sequence_objective(model), compiler_options=quick())
+    loss = jax.jit(sequence_objective(model))
     total, metrics = loss(params, None, batch)
     rows = [measure(1, params, {name: batch[name][i] for name in ("tokens", "target")}) for i in range(4)]
     assert_close(np.array([total]), np.array([np.mean([row.loss / row.losses for row in rows])]), 1e-4)

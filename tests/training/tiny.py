@@ -1,16 +1,12 @@
 """The shipped configs at sizes that compile and train in seconds; what several test files start from."""
 
-import contextlib
 import copy
 import functools
 import importlib.util
-import sys
 from pathlib import Path
 
 import jax
 import numpy as np
-import pytest
-from oracles.checking import quick
 
 from memjax.config import from_mapping
 from memjax.training.objective import init_params
@@ -87,18 +83,3 @@ def random_params(model, example):
         return jax.numpy.asarray(values + ("scale" in str(path[-1])), leaf.dtype)
 
     return jax.tree.map_with_path(draw, shapes)
-
-
-@contextlib.contextmanager
-def quick_compiles():
-    """Within it, what memjax jits compiles for a short compilation instead of a short run."""
-    real = jax.jit
-
-    def jit(*args, **kwargs):
-        ours = sys._getframe(1).f_globals["__name__"].startswith("memjax.")
-        traced = isinstance(jax.numpy.zeros(()), jax.core.Tracer)  # there the options are not allowed
-        return real(*args, **({"compiler_options": quick()} if ours and not traced else {}), **kwargs)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jax, "jit", jit)
-        yield
