@@ -38,6 +38,23 @@ def evidence(found: dict) -> list[str]:
     return lines
 
 
+def rehearsed(found: dict) -> list[str]:
+    """Accuracy of every memory with and without rehearsal, and what it takes; the best first."""
+    head = ["memory", "rehearsed %", "not rehearsed %", "seeds", "parameters", "state bytes", "minutes"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    rows = by_row(found["runs"])
+    accuracy = {row: [run["metrics"]["accuracy"] for run in runs] for row, runs in rows.items()}
+    for row in sorted({row.split()[0] for row in rows}, key=lambda row: -mean(accuracy.get(row, [0]))):
+        both = [name for name in (row, f"{row} no rehearsal") if name in rows]
+        cells = [percent(accuracy[name]) if name in rows else "-" for name in (row, f"{row} no rehearsal")]
+        first = rows[both[0]][0]
+        seeds = ", ".join(str(len(rows[name])) for name in both)
+        minutes = ", ".join(f"{mean(run['seconds'] for run in rows[name]) / 60:.0f}" for name in both)
+        sizes = [f"{first['parameters']:,}", f"{first['state_bytes']:,}"]
+        lines.append(f"| {' | '.join([row, *cells, seeds, *sizes, minutes])} |")
+    return lines
+
+
 def babi(found: dict) -> list[str]:
     """Test error by task, and how long its training took."""
     lines = ["| task | test error % | steps | minutes |", "|---|---|---|---|"]
@@ -259,7 +276,7 @@ def main() -> None:
     for marker, name, table in (
         ("demo", "evidence_demo", evidence),
         ("small", "evidence_small", evidence),
-        ("memories", "evidence_memories", evidence),
+        ("memories", "evidence_memories", rehearsed),
         ("babi", "babi_single", babi),
         ("babi_memories", "babi_memories", by_task),
         ("algorithmic", "algorithmic", wrong_bits),
