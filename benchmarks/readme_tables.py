@@ -39,19 +39,18 @@ def evidence(found: dict) -> list[str]:
 
 
 def rehearsed(found: dict) -> list[str]:
-    """Accuracy of every memory with and without rehearsal, and what it takes; the best first."""
-    head = ["memory", "rehearsed %", "not rehearsed %", "seeds", "parameters", "state bytes", "minutes"]
+    """Accuracy of every memory with and without rehearsal, and its sizes; the best first."""
+    head = ["memory", "rehearsed %", "not rehearsed %", "seeds", "parameters", "state bytes"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     rows = by_row(found["runs"])
     accuracy = {row: [run["metrics"]["accuracy"] for run in runs] for row, runs in rows.items()}
-    for row in sorted({row.split()[0] for row in rows}, key=lambda row: -mean(accuracy.get(row, [0]))):
-        both = [name for name in (row, f"{row} no rehearsal") if name in rows]
-        cells = [percent(accuracy[name]) if name in rows else "-" for name in (row, f"{row} no rehearsal")]
-        first = rows[both[0]][0]
-        seeds = ", ".join(str(len(rows[name])) for name in both)
-        minutes = ", ".join(f"{mean(run['seconds'] for run in rows[name]) / 60:.0f}" for name in both)
-        sizes = [f"{first['parameters']:,}", f"{first['state_bytes']:,}"]
-        lines.append(f"| {' | '.join([row, *cells, seeds, *sizes, minutes])} |")
+    for memory in sorted({row.split()[0] for row in rows}, key=lambda memory: -mean(accuracy.get(memory, [0]))):
+        both = (memory, f"{memory} no rehearsal")
+        cells = [percent(accuracy[row]) if row in rows else "-" for row in both]
+        seeds = ", ".join(str(len(accuracy[row])) for row in both if row in rows)
+        run = next(rows[row][0] for row in both if row in rows)
+        sizes = f"{run['parameters']:,} | {run['state_bytes']:,}"
+        lines.append(f"| {' | '.join([memory, *cells, seeds, sizes])} |")
     return lines
 
 

@@ -35,8 +35,7 @@ def made(name="rehearsal"):
         sizes["retention"] = {"slots": 3, "width": 8, "policy": "st"}
         model = AskedMemory(shape(), memories.create(name, **sizes[name]), 8, 2, 1, 1, 2)
         params = random_params(model, example())
-    jitted = jax.jit
-    write, answer = (jitted(functools.partial(f, model)) for f in (streaming.write, streaming.answer))
+    write, answer = (jax.jit(functools.partial(f, model)) for f in (streaming.write, streaming.answer))
     return model, params, write, answer
 
 

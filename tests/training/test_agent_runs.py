@@ -72,7 +72,7 @@ def test_it_is_trained_tested_and_reported_by_one_command(arg, tmp_path, capsys)
 def test_an_episode_is_agent_and_maze_in_turn():
     trained, _, agent, params, batch, keys = made()
     mazes, found = trained.task.mazes, walked()
-    enter, step = (jax.jit(f) for f in (environments.enter, environments.step))
+    enter, step = jax.jit(environments.enter), jax.jit(environments.step)
     decide = jax.jit(agent.apply)
     for i in (0, 5):
         view, place = enter(jax.random.key(int(batch["seed"][i])), batch["maze"][i], mazes)
