@@ -140,8 +140,8 @@ def link_update(
     """
     kept = 1 - write_weights[:, None] - write_weights[None]
     new = kept * links + write_weights[:, None] * precedence[None]
-    off_diagonal = ~jnp.eye(links.shape[0], dtype=bool)
-    return jnp.where(off_diagonal, new, 0), (1 - write_weights.sum()) * precedence + write_weights
+    off_diagonal = 1 - jnp.eye(links.shape[0], dtype=links.dtype)  # a choice by bools: no vector instructions on a CPU
+    return off_diagonal * new, (1 - write_weights.sum()) * precedence + write_weights
 
 
 def erase_and_add(

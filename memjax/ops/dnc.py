@@ -79,7 +79,7 @@ def _links_and_reads(
 
     Its own gradient passes over N x N as few times as it can: what comes back is most of a DNC's time.
     """
-    links, precedence = link_update(links, precedence, write_weights)
+    links, precedence = link_update(links, _laid_out(precedence), _laid_out(write_weights))
     return links, precedence, _dot(read_weights, links), _dot(read_weights, links.T)
 
 
@@ -90,13 +90,12 @@ def _links_forward(*args: Array) -> tuple[Linked, tuple[Array, ...]]:
 def _links_backward(args: tuple[Array, ...], slopes: Linked) -> tuple[Array, ...]:
     links, precedence, write, read = args
     of_links, of_precedence, of_before, of_after = slopes
-    # Products, so that they are vectors in memory: a slice of all steps, taken inside a pass over N x N, stops the
-    # CPU's compiler from using its vector instructions there.
-    write, precedence, read = (_dot(weights, jnp.eye(len(links))) for weights in (write, precedence, read))
-    off_diagonal = ~jnp.eye(len(write), dtype=bool)
-    slope = jnp.where(off_diagonal, of_links + _dot(read.T, of_before) + _dot(of_after.T, read), 0)
+    write, precedence, read = _laid_out(write), _laid_out(precedence), _laid_out(read)
+    off_diagonal = 1 - jnp.eye(len(write), dtype=links.dtype)
+    of_reads = _dot(jnp.concatenate([read, of_after]).T, jnp.concatenate([of_before, read]))
+    slope = off_diagonal * (of_links + of_reads)
     kept = 1 - write[:, None] - write[None]
-    after = jnp.where(off_diagonal, kept * links + write[:, None] * precedence[None], 0)
+    after = off_diagonal * (kept * links + write[:, None] * precedence[None])
     product = slope * links
     of_write = _dot(slope, precedence) - product.sum(0) - product.sum(1)
     return (
@@ -108,6 +107,13 @@ def _links_backward(args: tuple[Array, ...], slopes: Linked) -> tuple[Array, ...
 
 
 _links_and_reads.defvjp(_links_forward, _links_backward)
+
+
+def _laid_out(weights: Float[Array, "*heads N"]) -> Float[Array, "*heads N"]:
+    """The same, as the result of a product: it lies in memory. Weights that are computed, or sliced from all steps,
+    inside a pass over N x N keep the CPU's compiler from its vector instructions there.
+    """
+    return _dot(weights, jnp.eye(weights.shape[-1], dtype=weights.dtype))
 
 
 def _dot(left: Array, right: Array) -> Array:
