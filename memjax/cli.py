@@ -50,11 +50,26 @@ WITHOUT = {" without rehearsal": ["--config.rehearsal.fragments=0"]}
 KINDS = {"both": WITH | WITHOUT, "with": WITH, "without": WITHOUT}
 INTERRUPTED = 130  # the exit status of what was ended by Ctrl-C
 TERMINATED = 143  # of what was ended by SIGTERM: not 0, for the run is to be started again
+UNREAD = 141  # of what printed more than was read, as SIGPIPE's
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit status: 0, or 2 after one line about what the user can mend."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(arguments)
+    except BrokenPipeError:  # who reads what is printed has left, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it ends
+        return UNREAD
+
+
+def _run(arguments: list[str]) -> int:
+    if not arguments or arguments[0] == "help" or {"-h", "--help"} & set(arguments):
+        print(USAGE, flush=True)
+        return 0
+    if arguments[0] == "--version":
+        print(memjax.__version__, flush=True)
+        return 0
     commands: dict[str, Callable[[list[str]], None]] = {
         "compare": _compare,
         "evaluate": _evaluate,
@@ -62,12 +77,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         "report": _report,
         "train": _train,
     }
-    if not arguments or arguments[0] == "help" or {"-h", "--help"} & set(arguments):
-        print(USAGE)
-        return 0
-    if arguments[0] == "--version":
-        print(memjax.__version__)
-        return 0
     logging.set_verbosity(logging.FATAL)  # what damage is to Orbax, we say in a line of ours
     if not flags.FLAGS.is_parsed():
         flags.FLAGS.mark_as_parsed()  # grain reads absl's flags, and they are not ours

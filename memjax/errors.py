@@ -1,4 +1,4 @@
-"""The one exception for what a user can cause, the two checks that raise it, that of a run asked to stop; remarks."""
+"""The one exception for what a user can cause, the checks that raise it, that of a run asked to stop; remarks."""
 
 import difflib
 import sys
@@ -21,6 +21,11 @@ def require(condition: Any, message: str) -> None:
     """Raises `MemjaxError(message)` unless the condition holds."""
     if not condition:
         raise MemjaxError(message)
+
+
+def require_count(name: str, size: Any) -> None:
+    """Raises `MemjaxError` unless the size is a whole number of at least 1."""
+    require(type(size) is int and size >= 1, f"{name} must be a whole number of at least 1, not {size!r}")
 
 
 TOO_LARGE = (

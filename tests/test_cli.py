@@ -432,6 +432,15 @@ def test_help_says_what_there_is(capsys):
         assert all(command in out for command in ("train", "evaluate", "report", "prepare"))
 
 
+@pytest.mark.parametrize("command", ["--help", "--version"])
+def test_a_reader_that_leaves_early_gets_no_traceback(command):
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([sys.executable, "-m", "memjax.cli", command], **pipes)
+    process.stdout.close()
+    err = process.stderr.read()
+    assert (process.wait(timeout=60), err) == (141, "")
+
+
 def test_the_version_is_told(capsys):
     assert call(capsys, "--version") == (0, f"{memjax.__version__}\n", "")
 

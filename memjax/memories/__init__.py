@@ -3,6 +3,9 @@
 import dataclasses
 import typing
 
+import jax.numpy as jnp
+import numpy as np
+
 from memjax.errors import MemjaxError, require, unknown
 from memjax.memories.compressive import CompressiveMemory
 from memjax.memories.continual import ContinualMemory
@@ -34,6 +37,9 @@ registry: dict[str, type[Memory]] = {
 # Each of these is traced and compiled by itself: of many more than that nobody sees the end.
 COUNTS = {"layers", "rate", "read_heads", "recent"}
 MOST = 100
+LARGEST = 2**20  # of the other sizes: far more than fits; products of larger ones end the process in XLA
+
+WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a name"}
 
 __all__ = [
     "DMSDNC",
@@ -56,7 +62,7 @@ __all__ = [
 ]
 
 
-def create(name: str, *, slots: int, **sizes) -> Memory:
+def create(name: str, *, slots: int | np.integer, **sizes) -> Memory:
     """Makes a memory by its name in the registry, with K = `slots` and the sizes that it takes.
 
     Raises `MemjaxError`, in one line, for an unknown name or size, and for sizes that the memory cannot have.
@@ -80,19 +86,35 @@ def create(name: str, *, slots: int, **sizes) -> Memory:
     if missing:
         raise MemjaxError(f"the {name} memory needs {', '.join(missing)}")
     hints = typing.get_type_hints(cls)
-    for size, value in {"num_slots": slots, **sizes}.items():
-        if typing.get_origin(hints[size]) is typing.Literal and value not in typing.get_args(hints[size]):
-            raise unknown(size, value, typing.get_args(hints[size]))
-        if hints[size] in (bool, int, float, str):
-            word = {bool: "true or false", int: "a whole number", float: "a number", str: "a name"}[hints[size]]
-            if hints[size] is float and type(value) is int:
-                sizes[size] = value = float(value)
-            require(type(value) is hints[size], f"{size.removeprefix('num_')} must be {word}, not {value!r}")
-    for size in COUNTS & sizes.keys():
-        require(sizes[size] <= MOST, f"{size} must be at most {MOST}, not {sizes[size]}")
-    memory = cls(num_slots=slots, **sizes)
+    given = {"num_slots": slots, **sizes}
+    memory = cls(**{size: _checked(size, hints[size], value) for size, value in given.items()})
     memory.validate()
     return memory
+
+
+def _checked(size: str, kind: typing.Any, value: typing.Any) -> typing.Any:
+    """The value of a size, of the kind that it must be; NumPy's numbers count as Python's."""
+    name, choices = size.removeprefix("num_"), typing.get_args(kind)
+    if typing.get_origin(kind) is typing.Literal and value not in choices:
+        raise unknown(name, value, choices)
+    if size == "dtype":
+        require(_is_floating(value), f"dtype must be one of floating point, such as 'bfloat16', not {value!r}")
+    if kind not in WORDS:
+        return value
+    value = value.item() if isinstance(value, np.generic) else value
+    value = float(value) if kind is float and type(value) is int else value
+    require(type(value) is kind, f"{name} must be {WORDS[kind]}, not {value!r}")
+    if kind is int:
+        most = MOST if size in COUNTS else LARGEST
+        require(value <= most, f"{name} must be at most {most}, not {value}")
+    return value
+
+
+def _is_floating(dtype: typing.Any) -> bool:
+    try:
+        return jnp.issubdtype(dtype, jnp.floating)
+    except TypeError:
+        return False
 
 
 def check_size(name: str, size: str) -> None:

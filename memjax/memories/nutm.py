@@ -24,8 +24,11 @@ class NUTM(ControlledMemory):
     """The interface is put together anew for each item from `programs` matrices: `ops.interface` with `ProgramParams`.
 
     The auxiliary loss is `key_penalty` times `ops.key_similarity`, .9 as heavy with every item that was written: keys
-    that were alike would choose alike. With one program it is the `DNC`. Source: Neural Stored-program Memory
-    (1906.08862), 3; bAbI: 4 programs, LSTM 172, 192 rows of 64, 4 heads.
+    that were alike would choose alike. (Its authors' code takes the mean over pairs, and lets it fade with training's
+    steps, not the stream's items.) With one program it is the `DNC`. Source: Neural Stored-program Memory (1906.08862),
+    3; bAbI: 4 programs, LSTM 172, 192 rows of 64, 4 heads.
+
+    programs: V_i, each of a whole interface. program_width: of their keys, and of what the controller asks them with.
 
     >>> import jax, jax.numpy as jnp
     >>> from memjax.memories import NUTM, memorize

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax import ops
-from memjax.errors import require
+from memjax.errors import require, require_count
 from memjax.memories.weights import interface_params, lstm_params, program_params
 from memjax.models.streams import check_state
 from memjax.typing import Any, Array, Float, Key, State
@@ -62,8 +62,7 @@ class ExternalCell(nn.RNNCellBase):
 
     def _check(self) -> None:
         for name in self.sizes:
-            size = getattr(self, name)
-            require(type(size) is int and size >= 1, f"{name} must be a whole number of at least 1, not {size!r}")
+            require_count(name, getattr(self, name))
 
     @nn.compact
     def __call__(self, carry: State, inputs: Float[Array, "*B dx"]) -> tuple[State, Float[Array, "*B features"]]:

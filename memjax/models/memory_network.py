@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax import ops
-from memjax.errors import require, unknown
+from memjax.errors import require, require_count, unknown
 from memjax.memories import Slots
 from memjax.ops.memory_network import Encoding, hop_over
 from memjax.tasks.contract import TaskShape
@@ -200,7 +200,7 @@ class MemN2N(nn.Module):
             if getattr(self, name) not in known:
                 raise unknown(name, getattr(self, name), known)
         for name in ("width", "hops", "memory"):
-            require(getattr(self, name) >= 1, f"{name} of MemN2N must be at least 1, not {getattr(self, name)}")
+            require_count(f"{name} of MemN2N", getattr(self, name))
         if self.places is not None:
             longest = max(shape.segment, shape.query_words or 0)
             require(

@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from memjax.errors import require
+from memjax.errors import require, require_count
 from memjax.models.streams import check_state, check_tokens
 from memjax.typing import Any, Array, Bool, Float, Int
 
@@ -52,7 +52,7 @@ class MemN2NLanguage(nn.Module):
 
     def setup(self):
         for name in ("vocabulary", "width", "hops", "memory"):
-            require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
+            require_count(name, getattr(self, name))
         require(0 <= self.dropout < 1, f"dropout must be in [0, 1), not {self.dropout}")
         weights = partial(self.param, init_fn=nn.initializers.normal(0.05))
         words, times = (self.vocabulary, self.width), (self.memory, self.width)

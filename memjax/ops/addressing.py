@@ -82,7 +82,8 @@ def usage_update(
 def allocation_weights(usage: Float[Array, "N"]) -> Float[Array, "N"]:
     """Where there is room: `a[i] = (1 - u[i]) * product of u over the rows less used than i`. Source: DNC.
 
-    The order of the rows is a constant to the gradient; of rows used alike the first comes first.
+    The order of the rows is a constant to the gradient; of rows used alike the first comes first. Its gradient is its
+    own: reverse mode alone (`jax.grad`), no `jax.jvp`.
 
     >>> import jax.numpy as jnp
     >>> allocation_weights(jnp.array([1.0, 0.5, 0.0])).tolist()

@@ -49,7 +49,7 @@ def dnc_step(params: ExternalParams, state: DNCState, inputs: Float[Array, "h4"]
     Strengths are `1 + softplus`, gates and e sigmoids. Source: Graves et al. 2016, "Hybrid computing using a neural
     network with dynamic external memory", Methods.
 
-    Raises `ValueError` for params of another interface.
+    Gradients in reverse mode alone. Raises `ValueError` for params of another interface.
     """
     heads, width = state.reads.shape
     hidden, cell = lstm_step(params.controller, state.hidden, state.cell, inputs, state.reads.ravel(), dtype=dtype)

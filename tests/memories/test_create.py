@@ -4,6 +4,7 @@ import contextlib
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from memjax import MemjaxError, memories
@@ -61,6 +62,10 @@ def raises(*words):
         ("rehearsal", {"layers": -1}, ["layers", "at least 0"]),
         ("rehearsal", {"layers": 101}, ["layers must be at most 100, not 101"]),
         ("dnc", {"read_heads": 101}, ["read_heads must be at most 100"]),
+        ("dnc", {"hidden": 10**9}, ["hidden must be at most 1048576, not 1000000000"]),
+        ("dnc", {"slots": 2**21}, ["slots must be at most 1048576"]),
+        ("dnc", {"dtype": "bfloat17"}, ["dtype must be one of floating point", "not 'bfloat17'"]),
+        ("rehearsal", {"dtype": jnp.int32}, ["dtype must be one of floating point"]),
         ("compressive", {"rate": 10**9}, ["rate must be at most 100"]),
         ("rehearsal", {"heads": 0}, ["heads", "at least 1"]),
         ("rehearsal", {"heads": 3}, ["width 8", "multiple of heads 3"]),
@@ -113,6 +118,11 @@ def test_items_that_do_not_fit_are_one_clear_line(shape, words):
             lambda items: memory.init(jax.random.key(0), items, method=memorize),
             jax.ShapeDtypeStruct(shape, jnp.float32),
         )
+
+
+def test_sizes_may_be_numbers_of_numpy():
+    memory = memories.create("surprise", slots=np.int32(4), width=np.int64(8), segment=3, retention=np.float32(0.5))
+    assert memory == memories.create("surprise", slots=4, width=8, segment=3, retention=0.5)
 
 
 def test_a_module_made_by_hand_is_checked_too():

@@ -186,7 +186,7 @@ def test_the_state_of_another_model_is_one_line(unchecked):
         ("LMM", {"dropout": 1.0}, "dropout"),
         ("LMM", {"hidden": -1}, "hidden"),
         ("MemN2N", {"dropout": -0.1}, "dropout"),
-        ("MemN2N", {"width": 0}, "width must be at least 1"),
+        ("MemN2N", {"width": 0}, "width must be a whole number of at least 1, not 0"),
     ],
 )
 def test_sizes_that_a_model_cannot_have_are_one_line(name, change, words):
