@@ -75,9 +75,15 @@ class MemN2N(nn.Module):
     many of the last sentences are kept. All parameters are drawn from N(0, 0.1); the row of padding is zero, and stays
     so. Raises `MemjaxError` for what does not fit.
 
-        model = MemN2N(task.shape, answer_rows(task.vocabulary, task.answers), width=50, hops=3)
-        params = model.init(key, stream, mask, query)
-        logits = model.apply(params, stream, mask, query)
+    >>> import jax, jax.numpy as jnp
+    >>> from memjax.models import MemN2N
+    >>> from memjax.tasks import TaskShape
+    >>> shape = TaskShape(items=9, segments=4, segment=5, queries=9, query_words=3, answer="classes", classes=2)
+    >>> model = MemN2N(shape, answers=(7, 8), width=6, hops=3)  # the words 7 and 8 are the answers
+    >>> stream, mask, query = jnp.ones((4, 5), int), jnp.ones((4, 5), bool), jnp.array([1, 2, 0])
+    >>> params = model.init(jax.random.key(0), stream, mask, query)
+    >>> model.apply(params, stream, mask, query).shape
+    (2,)
 
     `memorize` and `answer` are those of every system here; `memorize` with a key adds random noise. `embed` and `ask`
     are the same in parts, for a batch whose examples keep their rows in one pool (`memjax.training.pool`).
