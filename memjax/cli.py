@@ -26,6 +26,7 @@ USAGE = """\
 memjax train    [--config=configs/FILE.py:VARIANT] [--config.KEY=VALUE ...] [--run=FOLDER] [--data_dir=FOLDER]
                 [--compile_cache=FOLDER] [--profile] [--distributed | --coordinator= --num_processes= --process_id=]
 memjax compare  --config=configs/FILE.py:VARIANT [--memories=all] [--seeds=1] [--rehearsal=both] [--run=FOLDER]
+                [--config.KEY=VALUE ...] [--data_dir=FOLDER]
 memjax evaluate RUN ...
 memjax report   RUN ... [--out=FOLDER]
 memjax prepare  babi --from=ARCHIVE --data_dir=FOLDER [--extra=FOLDER_NAME=FILE ...]
