@@ -133,6 +133,12 @@ class NUTMCell(DNCCell):
 
     Source: Le et al. 2020 (1906.08862). Its penalty on keys that are alike is `ops.key_similarity`, for the caller's
     loss.
+
+    >>> import flax.linen as nn, jax, jax.numpy as jnp
+    >>> from memjax.models import NUTMCell
+    >>> model = nn.RNN(NUTMCell(features=3, rows=8, memory_width=6, read_heads=2, hidden=16, programs=2))
+    >>> model.init_with_output(jax.random.key(0), jnp.ones((4, 10, 5)))[0].shape
+    (4, 10, 3)
     """
 
     programs: int = 4

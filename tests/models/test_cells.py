@@ -51,6 +51,15 @@ def test_a_scanned_cell_is_the_memory_that_reads_the_same(name):
         assert_close(out[example, -1], last, 1e-5)
 
 
+def test_with_one_program_a_nutm_is_a_dnc():
+    params, run = made("dnc")
+    own = dict(params["params"]["cell"])
+    programs = {"interface_programs": own.pop("interface_w")[None], "interface_keys": jnp.ones((1, 3))}
+    programs |= {"interface_w_query": jnp.ones((6, 4)), "interface_b_query": jnp.ones(4)}
+    other = nn.RNN(NUTMCell(features=7, rows=4, programs=1, program_width=3, **SIZES), return_carry=True)
+    assert_close(other.apply({"params": {"cell": own | programs}}, inputs()), run(params, inputs()), 1e-5)
+
+
 @every_cell
 def test_one_call_is_one_step_with_any_batch(name):
     params, run = made(name)
