@@ -20,8 +20,8 @@ class Refreshed(NamedTuple):
 
 
 class DMSDNC(ControlledMemory):
-    """`num_slots` rows in `blocks` blocks, each written by content or where there is room, and read by
-    content: `ops.dmsdnc_step` for every item.
+    """`num_slots` rows in `blocks` blocks, each written by content or where there is room, and read by content:
+    `ops.dmsdnc_step` for every item.
 
     Memory refreshing loss: with probability `refresh` an item must be said again at the output,
     `mean((item - [hidden; reads] W)^2)`; without a key to draw from, its expectation. The item is a constant there:

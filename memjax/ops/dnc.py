@@ -95,7 +95,7 @@ def _links_backward(args: tuple[Array, ...], slopes: Linked) -> tuple[Array, ...
     of_reads = _dot(jnp.concatenate([read, of_after]).T, jnp.concatenate([of_before, read]))
     slope = off_diagonal * (of_links + of_reads)
     kept = 1 - write[:, None] - write[None]
-    after = off_diagonal * (kept * links + write[:, None] * precedence[None])
+    after, _ = link_update(links, precedence, write)
     product = slope * links
     of_write = _dot(slope, precedence) - product.sum(0) - product.sum(1)
     return (
