@@ -26,10 +26,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import timing
+from dnc_access import DNCSizes, our_access, random_access
 from rich.console import Console
 from rich.table import Table
 
-from memjax import functional, memories, ops
+from memjax import functional, memories
 from memjax.memories import memorize
 from memjax.models import DNCCell
 
@@ -54,16 +55,6 @@ class Sizes:
     width: int = 64
     length: int = 50  # of the DNC's sequences, and their width
     inputs: int = 64
-
-
-@dataclasses.dataclass(frozen=True)
-class DNCSizes:
-    """Sizes of one DNC."""
-
-    rows: int
-    memory_width: int
-    heads: int
-    hidden: int
 
 
 QUICK = Sizes(2, 3, 2, 4, 8, length=4, inputs=5)
@@ -129,53 +120,11 @@ def measure(sizes: Sizes, args: argparse.Namespace) -> list[dict[str, Any]]:
     return rows
 
 
-def our_interface(theirs: np.ndarray, sizes: DNCSizes) -> np.ndarray:
-    """Numbers that say to our memory what these say to theirs: tanh of keys and of what is written, its own strengths,
-    and the read modes in its order (before, after, by content).
-    """
-    heads, width = sizes.heads, sizes.memory_width
-    cuts = np.cumsum([heads * width, heads, width, 1, width, width, heads + 2])
-    keys, strengths, key, strength, erase, add, gates, modes = np.split(theirs, cuts)
-
-    def softplus(x):
-        return np.log1p(np.exp(x))
-
-    def less_one(x):  # 1 + softplus(y) = softplus(x)
-        return np.log(np.expm1(softplus(x) - 1))
-
-    modes = modes.reshape(heads, 3)[:, [0, 2, 1]].ravel()
-    parts = (np.tanh(keys), less_one(strengths), np.tanh(key), less_one(strength), erase, np.tanh(add), gates, modes)
-    return np.concatenate(parts)
-
-
 def check(sizes: DNCSizes, seed: int) -> dict[str, float]:
     """Largest differences from PyPI's dnc after one access, from a random state."""
-    rng = np.random.default_rng(seed)
-    rows, width, heads = sizes.rows, sizes.memory_width, sizes.heads
-
-    def simplex(*shape):
-        return rng.dirichlet(np.full(rows, 0.3), shape) * rng.random((*shape, 1))
-
-    links = rng.random((rows, rows)) / rows
-    np.fill_diagonal(links, 0)
-    start = {
-        "memory": rng.normal(size=(rows, width)),
-        "usage": rng.random(rows),
-        "write_weights": simplex(),
-        "read_weights": simplex(heads),
-        "links": links,
-        "precedence": simplex(),
-    }
-    flat = rng.normal(size=ops.dnc_interface_size(width, heads))
-    strengths = [*range(heads * width, heads * width + heads), heads * width + heads + width]
-    flat[strengths] = 2 + np.abs(flat[strengths])  # ours are never below 1
-    theirs = torch_dnc.access(rows, width, heads, flat, start)
-    idle = {"hidden": np.zeros(1), "cell": np.zeros(1), "reads": np.zeros((heads, width))}
-    state = ops.DNCState(**{name: jnp.asarray(x, jnp.float32) for name, x in (idle | start).items()})
-    controller = ops.LSTMParams(jnp.zeros((1, 4)), jnp.zeros((1 + heads * width, 4)), jnp.zeros(4))
-    said = jnp.asarray(our_interface(flat, sizes), jnp.float32)
-    params = ops.ExternalParams(controller, ops.InterfaceParams(jnp.zeros((1, said.shape[0])), said))
-    ours = ops.dnc_step(params, state, jnp.zeros(4))._asdict()
+    flat, start = random_access(sizes, seed)
+    theirs = torch_dnc.access(sizes.rows, sizes.memory_width, sizes.heads, flat, start)
+    ours = our_access(sizes, flat, start)
     found = {name: float(np.abs(ours[name] - other).max()) for name, other in theirs.items()}
     for name, difference in found.items():
         if not difference < TOLERANCE:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
+from oracles.checking import assert_close
 
 from memjax import memories
 
@@ -198,6 +200,15 @@ def test_bench_length_runs_and_writes_what_it_found(tmp_path):
         (layer, job) for layer in ("token", "chunk", "mlp") for job in ("forward", "gradient")
     ]
     assert all(row["long/short"].keys() >= SPREAD and row["us_per_token"]["long"] > 0 for row in rows)
+
+
+def test_a_dncs_step_is_that_of_the_dnc_of_pypi():
+    """Without its package: `python benchmarks/dnc_access.py` wrote down what it does."""
+    access, said = script("dnc_access"), json.loads((ROOT / "tests" / "oracles" / "pypi_dnc.json").read_text())
+    for case in said["cases"]:
+        start = {name: np.array(value) for name, value in case["start"].items()}
+        after = access.our_access(access.DNCSizes(**case["sizes"]), np.array(case["flat"]), start)
+        assert_close(after, {name: np.array(value) for name, value in case["after"].items()}, 2e-6)
 
 
 @pytest.mark.slow
