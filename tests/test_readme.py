@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import tarfile
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,9 +10,11 @@ from types import SimpleNamespace
 import pytest
 
 from memjax import cli
+from memjax.tasks.builders import babi
 from memjax.training import compare, experiment, processes
 
 ROOT = Path(__file__).parents[1]
+BABI = ROOT.parent / "shared" / "data" / "babi" / "babi_tasks_v1-2_en.tar.gz"
 README = (ROOT / "README.md").read_text()
 
 
@@ -41,8 +44,25 @@ def configs(monkeypatch):
     return seen
 
 
+@pytest.fixture
+def prepared_babi(monkeypatch, tmp_path):
+    """The folder that snippets run in, with bAbI's first task in `data`."""
+    if not BABI.exists():
+        pytest.skip("needs the bAbI archive")
+    raw = tmp_path / "raw" / "en"
+    raw.mkdir(parents=True)
+    with tarfile.open(BABI) as archive:
+        for info in archive:
+            if "/en/qa1_" in info.name:
+                (raw / Path(info.name).name).write_bytes(archive.extractfile(info).read())
+    babi.prepare(raw.parent, tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.mark.parametrize("number", range(len(SNIPPETS)))
-def test_the_python_runs(number):
+def test_the_python_runs(number, request):
+    if 'data_dir="data"' in SNIPPETS[number]:
+        request.getfixturevalue("prepared_babi")
     exec(compile(SNIPPETS[number], f"README.md, block {number}", "exec"), {"__name__": "readme"})
 
 

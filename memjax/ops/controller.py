@@ -48,7 +48,12 @@ class ExternalParams(NamedTuple):
 
 
 def lstm_inputs(params: LSTMParams, xs: Float[Array, "*axes dx"]) -> Float[Array, "*axes h4"]:
-    """What inputs add to the gates of `lstm_step`, for any number of them at once, before a scan: `x w_x + b`."""
+    """What inputs add to the gates of `lstm_step`, for any number of them at once, before a scan: `x w_x + b`.
+
+    >>> import jax.numpy as jnp
+    >>> lstm_inputs(LSTMParams(jnp.ones((1, 4)), jnp.zeros((1, 4)), jnp.ones(4)), jnp.array([[2.0], [3.0]])).tolist()
+    [[3.0, 3.0, 3.0, 3.0], [4.0, 4.0, 4.0, 4.0]]
+    """
     return accumulated(xs, params.w_x) + params.b
 
 
@@ -116,7 +121,10 @@ def key_similarity(params: ProgramParams) -> Float[Array, ""]:
 
 
 def split_interface(flat: Float[Array, "E"], *shapes: tuple[int, ...]) -> list[Array]:
-    """The numbers of an interface in pieces of these shapes, one after another; all of them must be used."""
+    """The numbers of an interface in pieces of these shapes, one after another.
+
+    Raises `ValueError` unless all of them are used.
+    """
     sizes = [math.prod(shape) for shape in shapes]
     if sum(sizes) != flat.shape[0]:
         raise ValueError(f"this memory's interface has {sum(sizes)} numbers, not {flat.shape[0]}")

@@ -26,7 +26,7 @@ class DNCState(NamedTuple):
 
 
 def dnc_start(rows: int, width: int, heads: int, hidden: int) -> DNCState:
-    """The state that has read nothing: zeros.
+    """The state that has read nothing: zeros. Source: Graves et al. 2016, as `dnc_step`.
 
     >>> dnc_start(rows=3, width=2, heads=1, hidden=4).links.shape
     (3, 3)
@@ -36,7 +36,11 @@ def dnc_start(rows: int, width: int, heads: int, hidden: int) -> DNCState:
 
 
 def dnc_interface_size(width: int, heads: int) -> int:
-    """How many numbers `dnc_step` takes from its controller: E = W R + 3 W + 5 R + 3."""
+    """How many numbers `dnc_step` takes from its controller: `E = W R + 3 W + 5 R + 3`. Source: Graves et al. 2016.
+
+    >>> dnc_interface_size(width=2, heads=1)
+    16
+    """
     return _block_size(width, heads) + 3 * heads
 
 
@@ -50,6 +54,15 @@ def dnc_step(params: ExternalParams, state: DNCState, inputs: Float[Array, "h4"]
     network with dynamic external memory", Methods.
 
     Gradients in reverse mode alone. Raises `ValueError` for params of another interface.
+
+    >>> import jax.numpy as jnp
+    >>> from memjax import ops
+    >>> state = dnc_start(rows=3, width=2, heads=1, hidden=4)
+    >>> controller = ops.LSTMParams(jnp.zeros((5, 16)), jnp.zeros((4 + 2, 16)), jnp.zeros(16))
+    >>> params = ops.ExternalParams(controller, ops.InterfaceParams(jnp.zeros((4, 16)), jnp.zeros(16)))
+    >>> state = dnc_step(params, state, ops.lstm_inputs(controller, jnp.ones(5)))
+    >>> [f"{weight:.2f}" for weight in state.write_weights]  # half for the first free row, half by content
+    ['0.33', '0.08', '0.08']
     """
     heads, width = state.reads.shape
     hidden, cell = lstm_step(params.controller, state.hidden, state.cell, inputs, state.reads.ravel(), dtype=dtype)
@@ -133,7 +146,7 @@ class BlocksState(NamedTuple):
 
 
 def dmsdnc_start(blocks: int, rows: int, width: int, heads: int, hidden: int) -> BlocksState:
-    """The state that has read nothing: zeros. rows: of one block.
+    """The state that has read nothing: zeros. rows: of one block. Source: Park et al. 2021, as `dmsdnc_step`.
 
     >>> dmsdnc_start(blocks=2, rows=3, width=2, heads=1, hidden=4).memory.shape
     (2, 3, 2)
@@ -143,7 +156,11 @@ def dmsdnc_start(blocks: int, rows: int, width: int, heads: int, hidden: int) ->
 
 
 def dmsdnc_interface_size(blocks: int, width: int, heads: int) -> int:
-    """How many numbers `dmsdnc_step` takes from its controller: E."""
+    """How many numbers `dmsdnc_step` takes: `E = B (W R + 3 W + 2 R + 3) + R B`. Source: Park et al. 2021.
+
+    >>> dmsdnc_interface_size(blocks=2, width=2, heads=1)
+    28
+    """
     return blocks * _block_size(width, heads) + heads * blocks
 
 
@@ -156,6 +173,15 @@ def dmsdnc_step(
     Source: Distributed Associative Memory Network with Memory Refreshing Loss (Park et al. 2021).
 
     Raises `ValueError` for params of another interface.
+
+    >>> import jax.numpy as jnp
+    >>> from memjax import ops
+    >>> state = dmsdnc_start(blocks=2, rows=3, width=2, heads=1, hidden=4)
+    >>> controller = ops.LSTMParams(jnp.zeros((5, 16)), jnp.zeros((4 + 2, 16)), jnp.zeros(16))
+    >>> params = ops.ExternalParams(controller, ops.InterfaceParams(jnp.zeros((4, 28)), jnp.ones(28)))
+    >>> state = dmsdnc_step(params, state, ops.lstm_inputs(controller, jnp.ones(5)))
+    >>> state.memory.shape, state.reads.shape
+    ((2, 3, 2), (1, 2))
     """
     (heads, width), blocks = state.reads.shape, state.memory.shape[0]
     hidden, cell = lstm_step(params.controller, state.hidden, state.cell, inputs, state.reads.ravel(), dtype=dtype)

@@ -28,6 +28,8 @@ class NTMState(NamedTuple):
 def ntm_start(rows: int, width: int, heads: int, hidden: int) -> NTMState:
     """The state that has read nothing: a constant memory, every head at the first row.
 
+    The paper leaves it open; a constant is what Collier and Beel 2018 (1807.08518) found to learn fastest.
+
     >>> ntm_start(rows=3, width=2, heads=1, hidden=4).write_weights.tolist()
     [1.0, 0.0, 0.0]
     """
@@ -43,7 +45,11 @@ def ntm_start(rows: int, width: int, heads: int, hidden: int) -> NTMState:
 
 
 def ntm_interface_size(width: int, heads: int) -> int:
-    """How many numbers `ntm_step` takes from its controller: E. R read heads, one that writes."""
+    """How many numbers `ntm_step` takes: `E = (R + 1) (W + 6) + 2 W`; R heads read, one writes. Source: as `ntm_step`.
+
+    >>> ntm_interface_size(width=2, heads=1)
+    20
+    """
     head = width + 3 + SHIFTS
     return (1 + heads) * head + 2 * width
 
@@ -65,6 +71,15 @@ def ntm_step(
     Source: Neural Turing Machines (Graves et al. 2014, 1410.5401), Eq. 2 to 9.
 
     Raises `ValueError` for params of another interface.
+
+    >>> import jax.numpy as jnp
+    >>> from memjax import ops
+    >>> state = ntm_start(rows=3, width=2, heads=1, hidden=4)
+    >>> controller = ops.LSTMParams(jnp.zeros((5, 16)), jnp.zeros((4 + 2, 16)), jnp.zeros(16))
+    >>> params = ops.ExternalParams(controller, ops.InterfaceParams(jnp.zeros((4, 20)), jnp.ones(20)))
+    >>> state = ntm_step(params, state, ops.lstm_inputs(controller, jnp.ones(5)))
+    >>> state.memory.shape, f"{state.write_weights.sum():.2f}"
+    ((3, 2), '1.00')
     """
     heads, width = state.reads.shape
     hidden, cell = lstm_step(params.controller, state.hidden, state.cell, inputs, state.reads.ravel(), dtype=dtype)
