@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from memjax.errors import require
 from memjax.memories.contract import Memory, check_state, memorize
 
 
@@ -26,7 +27,7 @@ class FunctionalMemory(NamedTuple):
 
 
 def functional(memory: Memory) -> FunctionalMemory:
-    """Takes a memory apart into pure functions.
+    """Takes a memory apart into pure functions. Raises `MemjaxError` for what is no memory.
 
     >>> import jax, jax.numpy as jnp
     >>> from memjax import memories
@@ -37,6 +38,7 @@ def functional(memory: Memory) -> FunctionalMemory:
     >>> memory.slots(params, state).values.shape
     (4, 8)
     """
+    require(isinstance(memory, Memory), f"functional takes a memory, as memories.create makes one, not {memory!r:.80}")
 
     def call(method: Callable) -> Callable:
         return lambda params, *args, **kwargs: memory.apply(params, *args, method=method, **kwargs)

@@ -68,3 +68,9 @@ def test_the_state_of_another_memory_is_one_line(memory, streams, params, unchec
     for call in (pure.slots, lambda params, state: pure.write(params, state, streams[0, 0], mask)):
         with pytest.raises(memjax.MemjaxError, match="the state is of another memory"):
             call(params, jnp.zeros((7, 4)))
+
+
+@pytest.mark.parametrize("other", ["dnc", memories.DNC, None])
+def test_what_is_no_memory_is_one_line(other, unchecked):
+    with pytest.raises(memjax.MemjaxError, match=r"functional takes a memory, as memories\.create makes one, not"):
+        functional(other)

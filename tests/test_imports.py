@@ -19,7 +19,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ops": ({"typing"}, {"jax", "numpy"}),
     "environments": ({"errors", "typing"}, {"jax", "numpy"}),
     "memories": ({"errors", "ops", "typing"}, {"flax", "jax", "numpy"}),
-    "functional": ({"memories", "typing"}, {"jax"}),
+    "functional": ({"errors", "memories", "typing"}, {"jax"}),
     "tasks": ({"environments", "errors"}, {"numpy"}),
     "schema": ({"tasks"}, set()),
     "limits": ({"errors", "schema"}, set()),

@@ -1,4 +1,8 @@
-"""NTM and DNC as RNN cells: what Flax's scans make of them, against the memories' own writes."""
+"""NTM and DNC as RNN cells: what Flax's scans make of them, against the memories' own writes.
+
+Slips tried, each of which fails a test here: what was read before the hidden state in the outputs; `read_first` not
+passed on; programs without their bias; one axis of examples alone.
+"""
 
 import functools
 

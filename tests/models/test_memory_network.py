@@ -1,4 +1,9 @@
-"""MemN2N against a loop over the paper's equations; time indices; padding; what it refuses."""
+"""MemN2N against a loop over the paper's equations; time indices; padding; what it refuses.
+
+Slips tried, each of which fails a test here: another slope of the position weights; k from 0; H transposed; empty rows
+without a share; softmaxes in the linear start; A and C exchanged; the oldest sentence with time 1; the weights as
+printed.
+"""
 
 import dataclasses
 

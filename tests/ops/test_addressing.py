@@ -1,4 +1,9 @@
-"""What weights over rows may be after any history, and what the ops do at the ends of their ranges."""
+"""What weights over rows may be after any history, and what the ops do at the ends of their ranges.
+
+Slips tried, each of which fails a test here: precedence that is not forgotten; the diagonal of the links kept; links
+the other way; a gradient through what was written; a shift the other way; erase without the weights; the most used rows
+first; the logarithm of 0.
+"""
 
 import functools
 import itertools
