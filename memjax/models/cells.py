@@ -11,6 +11,7 @@ from memjax import ops
 from memjax.errors import require, require_count
 from memjax.memories.weights import interface_params, lstm_params, program_params
 from memjax.models.streams import check_state
+from memjax.ops.recurrence import computed_again
 from memjax.typing import Any, Array, Float, Key, State
 
 
@@ -72,9 +73,8 @@ class ExternalCell(nn.RNNCellBase):
         recurrent = self.hidden + self.read_heads * self.memory_width
         controller = lstm_params(self, "controller", inputs.shape[-1], recurrent, self.hidden)
         interface = self.interface_params()
-        # Computed again for the gradient: all that a step makes, kept for all steps, is several times its carry.
-        again = jax.checkpoint(self.step, prevent_cse=False)
-        step = functools.partial(again, ops.ExternalParams(controller, interface))
+        # All that a step makes, kept for all steps, is several times its carry.
+        step = functools.partial(computed_again(self.step), ops.ExternalParams(controller, interface))
         for _ in inputs.shape[:-1]:
             step = jax.vmap(step)
         carry = step(carry, ops.lstm_inputs(controller, inputs.astype(self.dtype)))

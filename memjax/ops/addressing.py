@@ -8,7 +8,7 @@ with dynamic external memory", Methods.
 import jax
 import jax.numpy as jnp
 
-from memjax.ops.recurrence import linear_recurrence
+from memjax.ops.recurrence import dear, linear_recurrence
 from memjax.typing import Array, Float, Int
 
 EPSILON = 1e-6  # added to squared lengths: a memory of zeros has values and gradients
@@ -101,7 +101,7 @@ def _allocation_forward(usage: Float[Array, "N"]) -> tuple[Float[Array, "N"], tu
     order = jnp.argsort(usage, stable=True)
     ascending = usage[order]
     before = jnp.concatenate([jnp.ones_like(usage[:1]), jnp.cumprod(ascending)[:-1]])
-    return _unsorted(order, (1 - ascending) * before), (order, ascending, before)
+    return dear((_unsorted(order, (1 - ascending) * before), (order, ascending, before)))
 
 
 def _allocation_backward(saved: tuple[Array, ...], slope: Float[Array, "N"]) -> tuple[Float[Array, "N"]]:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from memjax.ops.addressing import allocation_weights, content_weights, erase_and_add, link_update, usage_update
 from memjax.ops.controller import ExternalParams, interface, lstm_step, split_interface
+from memjax.ops.recurrence import dear
 from memjax.typing import Any, Array, Float
 
 
@@ -71,7 +72,8 @@ def dnc_step(params: ExternalParams, state: DNCState, inputs: Float[Array, "h4"]
     memory, usage, write, content = _block(
         said, state.memory, state.usage, state.write_weights, state.read_weights, heads
     )
-    links, precedence, before, after = _links_and_reads(state.links, state.precedence, write, state.read_weights)
+    links, precedence, *near = _links_and_reads(state.links, state.precedence, write, state.read_weights)
+    before, after = dear(near)
     backward, by_content, forward = jnp.split(jax.nn.softmax(modes), 3, axis=1)
     read = backward * before + by_content * content + forward * after
     reads = _dot(read, memory)

@@ -1,13 +1,32 @@
-"""The elementwise linear recurrence, one name for several ways to compute it."""
+"""What scans share, and the elementwise linear recurrence, one name for several ways to compute it."""
 
+from collections.abc import Callable
 from typing import Literal
 
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 
 from memjax.typing import Array, Float, PyTree
 
 Impl = Literal["auto", "sequential", "associative"]
+DEAR = "dear"
+
+
+def dear(x: PyTree) -> PyTree:
+    """The same, marked as dearer to compute twice than to keep, for `computed_again`."""
+    return checkpoint_name(x, DEAR)
+
+
+def computed_again(step: Callable) -> Callable:
+    """A step of a scan whose gradient keeps what the step took in and what is `dear`, and computes the rest again.
+
+    >>> step = computed_again(lambda carry, x: (dear(jnp.tanh(carry + x)), None))
+    >>> jax.grad(lambda x: jax.lax.scan(step, x, jnp.zeros(3))[0])(0.0).item()
+    1.0
+    """
+    keep = jax.checkpoint_policies.save_only_these_names(DEAR)
+    return jax.checkpoint(step, prevent_cse=False, policy=keep)  # inside a scan nothing can be shared anyway
 
 
 def carry_like(state: PyTree, x: Array) -> PyTree:

@@ -14,9 +14,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.ad_checkpoint import checkpoint_name
 
-from memjax.ops.surprise_state import DEAR
+from memjax.ops.recurrence import dear
 from memjax.typing import Array, Bool, Float
 
 # exp of it is 0 in float32 and in float64, and sums of it are finite: -inf times 0 would be NaN.
@@ -121,7 +120,7 @@ def residuals(
     """
     coupling = c.weight * exact(k, k.T)
     # Kept for the gradient: only C numbers a token.
-    inverse = checkpoint_name(unit_lower_inverse(coupling), DEAR)
+    inverse = dear(unit_lower_inverse(coupling))
     return exact(inverse, start_read(c, k, memory, momentum) - v)
 
 

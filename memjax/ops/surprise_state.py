@@ -9,10 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from memjax.ops.recurrence import carry_like
+from memjax.ops.recurrence import carry_like, computed_again
 from memjax.typing import Any, Array, Bool, Float, PyTree
-
-DEAR = "dear"  # the `checkpoint_name` of what is dearer to compute twice than to keep
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=("memory", "momentum"), meta_fields=("within",))
@@ -115,7 +113,5 @@ def over_chunks(
 
     chunks = jax.tree.map(cut, tokens), padded.reshape(-1, size)
     state = carry_like(state, jax.tree.leaves(tokens)[0])
-    keep = jax.checkpoint_policies.save_only_these_names(DEAR)
-    step_on = jax.checkpoint(lambda state, chunk: step(state, *chunk), prevent_cse=False, policy=keep)
-    state, out = jax.lax.scan(step_on, state, chunks)
+    state, out = jax.lax.scan(computed_again(lambda state, chunk: step(state, *chunk)), state, chunks)
     return state, jnp.where(mask[:, None], out.reshape(-1, out.shape[-1])[:length], 0)
