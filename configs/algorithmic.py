@@ -34,6 +34,8 @@ def get_config(arg: str = "copy") -> ConfigDict:
     config.model.update(hidden=100, programs=2 if values["cell"] == "nutm" else 1, dtype="float32")
 
     config.optimizer = ConfigDict({"learning_rate": 1e-3, "warmup_steps": 0, "decay_steps": 0, "clip_norm": 50.0})
+    if kind == "associative_recall":  # at a constant rate its validation error goes on rising and falling
+        config.optimizer.decay_steps = 10_000
     config.training = ConfigDict({"steps": 20_000, "batch_size": 16, "microbatches": 1, "seed": values["seed"]})
     config.training.update(log_every=50, validate_every=1000, validate_examples=500, checkpoint_every=1000)
     config.training.checkpoints = ""
