@@ -1,6 +1,6 @@
 """One access to a DNC's memory, as memjax and PyPI's `dnc` do it: there the two define the same thing.
 
-python benchmarks/dnc_access.py      # writes tests/oracles/pypi_dnc.json, with which CI tests memjax without PyTorch
+    python benchmarks/dnc_access.py     # writes tests/oracles/pypi_dnc.json, with which CI tests ours without PyTorch
 """
 
 import dataclasses

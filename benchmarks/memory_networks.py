@@ -42,6 +42,7 @@ RECIPES = {
 LARGE = {"epochs": 20, "halve_every": 5, "linear_epochs": 10}  # joint on 10k data
 WIDTHS = {"joint": 50, "single": 20}
 HOPS = 3
+RESTARTS = 10
 JOINT = "0 11.4 21.9 13.4 14.4 2.8 18.3 9.3 1.9 6.5 .3 .1 .2 6.9 0 2.7 40.4 9.4 88.0 0"
 JOINT_10K = "0 1.0 6.8 0 6.1 .1 6.6 2.7 0 .5 0 .1 0 0 .2 .2 41.8 8.0 75.7 0"
 PAPER = {
@@ -150,7 +151,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--data_dir", default="data", help="where `memjax prepare` put the data")
     parser.add_argument("--recipe", default="joint", help="joint or single")
     parser.add_argument("--folder", default="en", help="en (1k) or en-10k")
-    parser.add_argument("--restarts", type=int, default=10)
+    parser.add_argument("--restarts", type=int, default=RESTARTS)
     parser.add_argument("--tasks", default="", help="for --recipe=single: such as 1,6; all without it")
     parser.add_argument("--run", type=Path, help="where the runs are kept, to go on from")
     parser.add_argument("--out", type=Path, help="the file of results")
@@ -165,6 +166,7 @@ def parse() -> argparse.Namespace:
     args.only = args.tasks
     args.tasks = [0] if args.recipe == "joint" else [int(part) for part in numbers] or list(range(1, 21))
     name = f"memn2n_{args.recipe}" + ("" if args.folder == "en" else f"_{args.folder.replace('-', '_')}")
+    name += "" if args.restarts == RESTARTS else f"_{args.restarts}"
     args.run = args.run or Path("runs") / name
     name += f"_{args.only.replace(',', '_')}" if args.only else ""
     args.out = args.out or ROOT / "results" / f"{name}.json"
