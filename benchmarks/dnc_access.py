@@ -1,6 +1,8 @@
 """One access to a DNC's memory, as memjax and PyPI's `dnc` do it: there the two define the same thing.
 
-    python benchmarks/dnc_access.py     # writes tests/oracles/pypi_dnc.json, with which CI tests ours without PyTorch
+    python benchmarks/dnc_access.py
+
+writes tests/oracles/pypi_dnc.json, with which CI tests ours where there is no PyTorch.
 """
 
 import dataclasses
