@@ -96,7 +96,7 @@ MAZES = [
     for base in ("mqn", "frmqn")
     for policy in ("fifo", "st")
 ]
-SEEDS = {"evidence_small": 3, "retention": 3}
+SEEDS = {"evidence_memories": 3, "evidence_small": 3, "retention": 3}
 TABLES = (
     "algorithmic",
     "babi_memories",
