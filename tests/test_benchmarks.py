@@ -220,8 +220,10 @@ def test_bench_memories_runs_and_writes_what_it_found(tmp_path):
         assert [row["memory"] for row in rows] == list(memories.registry)
         assert all(row.keys() >= SPREAD and row["us_per_token"] > 0 and row["state_bytes"] > 0 for row in rows)
     (race,) = found["dnc"].values()
-    assert [row["contender"] for row in race["rows"]] == ["memjax", "PyPI dnc"][: 1 + theirs]
-    assert (race["ratio"] is not None) == bool(found["differences"]) == theirs
+    assert [row["contender"] for row in race["rows"]] == ["memjax", "memjax, sharded", "PyPI dnc"][: 2 + theirs]
+    assert race["devices"] in (1, 2) and race["sharding_difference"] < 1e-5
+    assert list(race["ratios"]) == ["memjax", "memjax, sharded"][: 2 * theirs]
+    assert bool(found["differences"]) == theirs
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from memjax.ops.recurrence import dear, linear_recurrence
 from memjax.typing import Array, Float, Int
 
 EPSILON = 1e-6  # added to squared lengths: a memory of zeros has values and gradients
+HALF = 15  # bits: those of floats from 0 to 1 are below 2^30
 
 
 def content_weights(
@@ -98,7 +99,7 @@ def _allocation(usage: Float[Array, "N"]) -> Float[Array, "N"]:
 
 
 def _allocation_forward(usage: Float[Array, "N"]) -> tuple[Float[Array, "N"], tuple[Array, ...]]:
-    order = jnp.argsort(usage, stable=True)
+    order = _rising(usage)
     ascending = usage[order]
     before = jnp.concatenate([jnp.ones_like(usage[:1]), jnp.cumprod(ascending)[:-1]])
     return dear((_unsorted(order, (1 - ascending) * before), (order, ascending, before)))
@@ -114,6 +115,25 @@ def _allocation_backward(saved: tuple[Array, ...], slope: Float[Array, "N"]) -> 
     decay, x = jnp.append(ascending[1:], last), jnp.append((slope * (1 - ascending))[1:], last)
     later = linear_recurrence(decay[::-1], x[::-1], impl="associative")[::-1]
     return (_unsorted(order, before * (later - slope)),)
+
+
+def _rising(usage: Float[Array, "N"]) -> Int[Array, "N"]:
+    """The rows from the least to the most used; of rows used alike the first comes first.
+
+    On a CPU a sort of pairs takes four times as long as one of whole numbers. Two of those do it, by the lower and then
+    by the upper half of a number's bits, its place below them: floats from 0 to 1 are ordered as their bits are.
+    """
+    places = max(1, (len(usage) - 1).bit_length())
+    if jax.default_backend() != "cpu" or usage.dtype != jnp.float32 or HALF + places > 31:
+        return jnp.argsort(usage, stable=True)
+
+    def order_of(digits: Int[Array, "N"]) -> Int[Array, "N"]:
+        numbered = (digits << places) | jnp.arange(len(digits), dtype=jnp.int32)
+        return jax.lax.sort(numbered, is_stable=False) & ((1 << places) - 1)
+
+    bits = jax.lax.bitcast_convert_type(usage, jnp.int32)
+    by_lower = order_of(bits & ((1 << HALF) - 1))
+    return by_lower[order_of((bits >> HALF)[by_lower])]
 
 
 def _unsorted(order: Int[Array, "N"], x: Float[Array, "N"]) -> Float[Array, "N"]:
