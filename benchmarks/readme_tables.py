@@ -207,6 +207,21 @@ def memories_cost(found: dict) -> list[str]:
     return lines
 
 
+def race(found: dict) -> list[str]:
+    """PyPI's DNC against ours, on one device and on one for each core."""
+    lines = [
+        "| DNC | PyPI's time over ours | quartiles | sharded over two cores | quartiles |",
+        "|---|---|---|---|---|",
+    ]
+    for name, one in found["dnc"].items():
+        sizes = one["sizes"]
+        cells = [f"{name}: {sizes['rows']} rows of {sizes['memory_width']}, R = {sizes['heads']}"]
+        for ratio in one["ratios"].values():
+            cells += [f"{ratio['median']:.1f}", f"{ratio['q1']:.1f} to {ratio['q3']:.1f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
 def length(found: dict) -> list[str]:
     """What a token costs in a long sequence, against a short one."""
     short, long = found["lengths"]
@@ -288,6 +303,7 @@ def main() -> None:
         ("length", "bench_length", length),
         ("shards", "bench_surprise_shards", shards),
         ("cost", "bench_memories", memories_cost),
+        ("race", "bench_memories", race),
         ("weak", "bench_scaling", weak),
         ("flat", "bench_scaling", flat),
         ("pod", "bench_scaling", pod),

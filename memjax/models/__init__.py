@@ -70,7 +70,11 @@ def build(config: Config, shape: TaskShape) -> System:
         fields = {field.name for field in dataclasses.fields(memories.registry[name])} - {"parent", "name", "num_slots"}
         shared = {key: value for key, value in shared.items() if key in fields}
         missing = sorted(fields - shared.keys() - config.memory.sizes.keys())
-        require(not missing, f"config.memory lacks {', '.join(missing)}")  # no default outside configs
+        require(  # no default outside configs
+            not missing,
+            f"config.memory lacks {', '.join(missing)}, which {name!r} wants: give them, or let the config choose the "
+            f"memory, as --config=configs/evidence.py:small,memory={name} does",
+        )
     try:
         memory = memories.create(name, slots=config.memory.slots, **config.memory.sizes, **shared)
     except MemjaxError as error:
