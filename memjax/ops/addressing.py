@@ -12,7 +12,6 @@ from memjax.ops.recurrence import dear, linear_recurrence
 from memjax.typing import Array, Float, Int
 
 EPSILON = 1e-6  # added to squared lengths: a memory of zeros has values and gradients
-HALF = 15  # bits: those of floats from 0 to 1 are below 2^30
 
 
 def content_weights(
@@ -121,19 +120,20 @@ def _rising(usage: Float[Array, "N"]) -> Int[Array, "N"]:
     """The rows from the least to the most used; of rows used alike the first comes first.
 
     On a CPU a sort of pairs takes four times as long as one of whole numbers. Two of those do it, by the lower and then
-    by the upper half of a number's bits, its place below them: floats from 0 to 1 are ordered as their bits are.
+    by the upper 16 bits, the place of a number below them.
     """
     places = max(1, (len(usage) - 1).bit_length())
-    if jax.default_backend() != "cpu" or usage.dtype != jnp.float32 or HALF + places > 31:
+    if jax.default_backend() != "cpu" or usage.dtype != jnp.float32 or places > 15:
         return jnp.argsort(usage, stable=True)
 
-    def order_of(digits: Int[Array, "N"]) -> Int[Array, "N"]:
-        numbered = (digits << places) | jnp.arange(len(digits), dtype=jnp.int32)
+    def order_of(halves: Int[Array, "N"]) -> Int[Array, "N"]:
+        numbered = (halves << places) | jnp.arange(len(halves), dtype=jnp.int32)
         return jax.lax.sort(numbered, is_stable=False) & ((1 << places) - 1)
 
     bits = jax.lax.bitcast_convert_type(usage, jnp.int32)
-    by_lower = order_of(bits & ((1 << HALF) - 1))
-    return by_lower[order_of((bits >> HALF)[by_lower])]
+    bits = jnp.where(bits < 0, -(bits & 0x7FFFFFFF), bits)  # floats are a sign and a size, whole numbers are not
+    by_lower = order_of(bits & 0xFFFF)
+    return by_lower[order_of((bits >> 16)[by_lower])]
 
 
 def _unsorted(order: Int[Array, "N"], x: Float[Array, "N"]) -> Float[Array, "N"]:
