@@ -12,12 +12,13 @@ import tables_of_runs as runs
 import tables_of_times as times
 
 ROOT = Path(__file__).parents[1]
+EVIDENCE = ("evidence_memories", "evidence_small")  # all memories on one task
 # What a table is called, its file or files in results/, and who writes it.
 TABLES = {
     "demo": ("evidence_demo", runs.evidence),
     "small": ("evidence_small", runs.evidence),
-    "memories": ("evidence_memories", runs.rehearsed),
-    "steps": (("evidence_memories", "evidence_small"), runs.steps_needed),
+    "memories": (EVIDENCE, runs.rehearsed),
+    "steps": (EVIDENCE, runs.steps_needed),
     "babi": ("babi_single", runs.babi),
     "babi_memories": ("babi_memories", runs.by_task),
     "algorithmic": ("algorithmic", runs.wrong_bits),
@@ -74,7 +75,7 @@ def facts(memory: str) -> str:
         f"| a token, forward | {forward['us_per_token']:.1f} us |",
         f"| a token, with its gradient | {gradient['us_per_token']:.1f} us |",
     ]
-    for label, accuracy in runs.accuracies(memory, load("evidence_small"), load("evidence_memories")).items():
+    for label, accuracy in runs.accuracies(memory, *map(load, EVIDENCE)).items():
         lines.append(f"| evidence, small, {label} | {accuracy} |")
     errors = runs.errors_by_task(load("babi_memories")).get(memory, {})
     told = ", ".join(f"{error} (task {task})" for task, error in errors.items())

@@ -33,11 +33,18 @@ def evidence(found: dict) -> list[str]:
     return lines
 
 
-def rehearsed(found: dict) -> list[str]:
+def every_memory(memories: dict, small: dict) -> dict[str, list[dict]]:
+    """The runs on evidence, small, of every memory and of every memory without rehearsal, out of the two files."""
+    rows = by_row(small["runs"])
+    own = {"rehearsal": "rehearsal", "rehearsal no rehearsal": "no rehearsal", "continual": "continual"}
+    return by_row(memories["runs"]) | {name: rows[row] for name, row in own.items()}
+
+
+def rehearsed(memories: dict, small: dict) -> list[str]:
     """Accuracy of every memory with and without rehearsal, and its sizes; the best first."""
     head = ["memory", "rehearsed %", "not rehearsed %", "seeds", "parameters", "state bytes"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    rows = by_row(found["runs"])
+    rows = every_memory(memories, small)
     accuracy = {row: [run["metrics"]["accuracy"] for run in runs] for row, runs in rows.items()}
     for memory in sorted({row.split()[0] for row in rows}, key=lambda memory: -mean(accuracy.get(memory, [0]))):
         both = (memory, f"{memory} no rehearsal")
@@ -79,13 +86,10 @@ def by_task(found: dict) -> list[str]:
     ]
 
 
-def accuracies(memory: str, small: dict, memories: dict) -> dict[str, str]:
-    """Accuracy on evidence of one memory, rehearsed and not, from whichever file has it."""
-    rows = by_row(small["runs"]) | by_row(memories["runs"])
-    own = {
-        "rehearsed": rows.get(memory),
-        "not rehearsed": rows.get("no rehearsal" if memory == "rehearsal" else f"{memory} no rehearsal"),
-    }
+def accuracies(memory: str, memories: dict, small: dict) -> dict[str, str]:
+    """Accuracy on evidence, small, of one memory, rehearsed and not."""
+    rows = every_memory(memories, small)
+    own = {"rehearsed": rows.get(memory), "not rehearsed": rows.get(f"{memory} no rehearsal")}
     return {
         label: f"{percent([run['metrics']['accuracy'] for run in runs])} % right, {len(runs)} seeds"
         for label, runs in own.items()
@@ -96,9 +100,7 @@ def accuracies(memory: str, small: dict, memories: dict) -> dict[str, str]:
 def learning(memories: dict, small: dict) -> dict[str, list[tuple[int, float]]]:
     """Validation accuracy by the step, the mean over the seeds, of every memory, rehearsed and not."""
     curves = {}
-    own = by_row(small["runs"])
-    own = {"rehearsal": own["rehearsal"], "rehearsal no rehearsal": own["no rehearsal"], "continual": own["continual"]}
-    for row, runs in (by_row(memories["runs"]) | own).items():
+    for row, runs in every_memory(memories, small).items():
         together = zip(*(run["validation"] for run in runs), strict=True)
         curves[row] = [(points[0][0], mean(accuracy for _, accuracy in points)) for points in together]
     return curves

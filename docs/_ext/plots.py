@@ -27,7 +27,7 @@ def _save(figure, path: Path) -> None:
 
 def _learning():
     """Validation accuracy on evidence, small, by the step; one panel with rehearsal, one without."""
-    curves = tables_of_runs.learning(results_tables.load("evidence_memories"), results_tables.load("evidence_small"))
+    curves = tables_of_runs.learning(*map(results_tables.load, results_tables.EVIDENCE))
     figure, panels = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True)
     names = sorted({row.split()[0] for row in curves})
     colours = dict(zip(names, (*matplotlib.colormaps["tab20"].colors[::2], (0, 0, 0)), strict=False))
@@ -46,9 +46,7 @@ def _learning():
 def _cost():
     """Accuracy on evidence, small, against what a token costs with its gradient; the area is the bytes of state."""
     cost = {row["memory"]: row for row in results_tables.load("bench_memories")["rows"] if row["job"] == "gradient"}
-    rows = tables_of_runs.by_row(results_tables.load("evidence_memories")["runs"])
-    small = tables_of_runs.by_row(results_tables.load("evidence_small")["runs"])
-    rows |= {name: small[name] for name in ("rehearsal", "continual")}
+    rows = tables_of_runs.every_memory(*map(results_tables.load, results_tables.EVIDENCE))
     figure, panel = plt.subplots(figsize=(6.4, 3.4))
     for name, row in cost.items():
         accuracy = 100 * sum(run["metrics"]["accuracy"] for run in rows[name]) / len(rows[name])
