@@ -33,6 +33,8 @@ myst_heading_anchors = 4
 # Signatures are read from the source, as `Float[Array, "K d"]`; see memjax_docs.
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+autodoc_inherit_docstrings = False
+maximum_signature_line_length = 88
 add_module_names = False
 python_display_short_literal_types = True
 napoleon_numpy_docstring = False
@@ -54,6 +56,7 @@ html_theme_options = {
     "use_fullscreen_button": False,
     "show_toc_level": 2,
     "home_page_in_toc": True,
+    "navbar_persistent": [],
 }
 html_copy_source = False
 html_show_sourcelink = False

@@ -1,28 +1,38 @@
 """Pages that are made of the library itself: the API, the notebooks, the plots. Written where they changed."""
 
 import importlib
+import importlib.util
 import inspect
+import pkgutil
 import shutil
 from pathlib import Path
 
 import plots
 
-# Each a page of the API, in this order. What a module offers is its `__all__`; the first line says what it is.
-MODULES = (
+import memjax
+
+# Pages of the API, in this order, and after them every other module that says in `__all__` what it offers.
+FIRST = (
     "memjax",
     "memjax.memories",
     "memjax.ops",
+    "memjax.layers",
     "memjax.models",
     "memjax.streaming",
     "memjax.tasks",
-    "memjax.environments",
-    "memjax.training.experiment",
-    "memjax.training.actor_critic",
-    "memjax.training.restarts",
-    "memjax.config",
-    "memjax.reporting",
 )
+BESIDE = ("memjax.training.experiment", "memjax.training.actor_critic", "memjax.training.restarts")
+NOT = ("memjax.typing",)
 IN_PARTS = ("memjax.ops",)  # a page for each of its files
+
+
+def modules() -> list[str]:
+    """The names of the modules that have a page."""
+    found = [f"memjax.{info.name}" for info in pkgutil.iter_modules(memjax.__path__)]
+    offering = [name for name in found if name not in NOT and getattr(importlib.import_module(name), "__all__", None)]
+    first = [name for name in FIRST if name == "memjax" or name in found]
+    beside = [name for name in BESIDE if importlib.util.find_spec(name)]
+    return list(dict.fromkeys([*first, *beside, *offering]))
 
 
 def public(module) -> list[str]:
@@ -70,24 +80,25 @@ def api(folder: Path) -> dict[Path, str]:
     """The pages of the API, by their paths."""
     pages = {}
     lines = ["# API", "", "Made from the docstrings; every example in them is run by the tests.", ""]
-    for name in MODULES:
+    names = modules()
+    for name in names:
         module = importlib.import_module(name)
         lines.append(f"- [`{name}`]({name}.md): {first_line(module)}")
         head = f"# {name}\n\n{first_line(module)}\n\n"
         if name in IN_PARTS:
             parts = by_file(module)
-            for part, names in parts.items():
+            for part, own in parts.items():
                 text = f"# {part.removeprefix('memjax.')}\n\n{first_line(importlib.import_module(part))}\n\n"
-                pages[folder / f"{part}.md"] = text + _entries(name, names)
+                pages[folder / f"{part}.md"] = text + _entries(name, own)
             listed = "\n".join(
-                f"- [{part.removeprefix('memjax.')}]({part}.md): " + ", ".join(f"{{py:obj}}`{name}.{n}`" for n in names)
-                for part, names in parts.items()
+                f"- [{part.removeprefix('memjax.')}]({part}.md): " + ", ".join(f"{{py:obj}}`{name}.{n}`" for n in own)
+                for part, own in parts.items()
             ).replace(f"`{name}.", f"`~{name}.")
             toctree = "```{toctree}\n:hidden:\n\n" + "\n".join(parts) + "\n```\n"
             pages[folder / f"{name}.md"] = f"{head}{listed}\n\n{toctree}"
         else:
             pages[folder / f"{name}.md"] = head + _entries(name, public(module))
-    toctree = ["", "```{toctree}", ":hidden:", "", *MODULES, "```", ""]
+    toctree = ["", "```{toctree}", ":hidden:", "", *names, "```", ""]
     pages[folder / "index.md"] = "\n".join([*lines, *toctree])
     return pages
 

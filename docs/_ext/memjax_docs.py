@@ -41,8 +41,9 @@ def process_signature(app, what, name, thing, options, arguments, result):
 
 
 def skip_member(app, what, name, thing, skip, options):
-    """autodoc-skip-member: what every Flax module has, and what a field's number is."""
-    return True if name in ("setup", "validate") or type(thing).__name__ == "_tuplegetter" else None
+    """autodoc-skip-member: what every Flax module has, what a field's number is, and defaults of fields."""
+    hidden = name in ("dtype", "setup", "validate") or type(thing).__name__ == "_tuplegetter"
+    return True if hidden else None
 
 
 def resolve(app, env, node, contnode):
