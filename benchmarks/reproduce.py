@@ -28,8 +28,8 @@ from pathlib import Path
 
 import jax
 
-from memjax.arguments import read_settings
-from memjax.config import to_mapping
+from memjax.experiments.arguments import read_settings
+from memjax.experiments.reading import to_mapping
 from memjax.files import read_entries
 from memjax.memories import registry
 from memjax.reporting import load_run

@@ -8,6 +8,7 @@ Annotations cost users nothing; the tests check them at run time (jaxtyping's im
 
 from typing import Any, Literal
 
+import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float, Int, PRNGKeyArray, PyTree
 
@@ -15,5 +16,21 @@ Normalize = Literal["slots", "items"]
 Params = PyTree
 State = PyTree
 Key = PRNGKeyArray
+Split = Literal["train", "valid", "test"]
+Batch = dict[str, np.ndarray]  # of examples, on the host: arrays with a leading axis B, by name
 
-__all__ = ["Any", "Array", "Bool", "Float", "Int", "Key", "Literal", "Normalize", "Params", "PyTree", "State"]
+__all__ = [
+    "Any",
+    "Array",
+    "Batch",
+    "Bool",
+    "Float",
+    "Int",
+    "Key",
+    "Literal",
+    "Normalize",
+    "Params",
+    "PyTree",
+    "Split",
+    "State",
+]

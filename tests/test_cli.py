@@ -15,7 +15,9 @@ import pytest
 from training.tiny import CONFIGS, TINY, flags
 
 import memjax
-from memjax import cli
+from memjax import cli, memories, tasks
+from memjax.commands.train import yardsticks
+from memjax.experiments.reading import read_config
 from memjax.files import read_entries
 from memjax.training import experiment, runs
 
@@ -181,6 +183,10 @@ def untrained(monkeypatch):
     [
         (["trian"], "did you mean 'train'?"),
         (["train", "--runs=x"], "runs"),
+        (["train", EVIDENCE, "--training.steps=3"], "did you mean --config.training.steps?"),
+        (["train", EVIDENCE, "--seeds=3"], "memjax compare --seeds=N"),
+        (["train", EVIDENCE, "--plugin"], "write --plugin=MODULE"),
+        (["train", EVIDENCE, "--plugin=no.such"], "--plugin=no.such cannot be imported"),
         (["train", "extra"], "extra"),
         (["train", EVIDENCE, "--run="], "--run= is empty"),
         (["train", EVIDENCE, "--data_dir=data"], "needs no data"),
@@ -284,7 +290,7 @@ def test_a_half_trained_yardstick_stands_in_no_table(tmp_path, trained):
     (other / "config.json").write_text(json.dumps(config))
     for step, found in ((3, []), (4, [other])):
         (other / "evaluation.json").write_text(json.dumps({"step": step, "metrics": {}}))
-        assert cli._yardsticks(tmp_path / "run", runs.read_config(trained)) == found
+        assert yardsticks(tmp_path / "run", read_config(trained)) == found
 
 
 @pytest.mark.parametrize("name", ["config.json", "evaluation.json"])
@@ -305,7 +311,7 @@ def test_a_damaged_run_is_one_line(name, tmp_path, trained, capsys):
 def test_a_config_of_a_run_that_is_none_names_the_file(content, words, tmp_path, capsys):
     (tmp_path / "config.json").write_bytes(content)
     message = refused(capsys, "evaluate", tmp_path)
-    assert words in message and str(tmp_path / "config.json") in message and "delete the run" in message
+    assert words in message and str(tmp_path / "config.json") in message and "delete" not in message
 
 
 @pytest.mark.parametrize("line", [b"[1]", b"\xff\xfe", b"hello", b'{"phase": "train"}'], ids=str)
@@ -426,10 +432,24 @@ def test_a_run_that_is_terminated_saves_first_and_the_same_command_goes_on(tmp_p
 
 
 def test_help_says_what_there_is(capsys):
-    for arguments in ([], ["--help"], ["help"], ["train", "--help"], ["train", "-h"]):
+    for arguments in ([], ["--help"], ["help"]):
         status, out, err = call(capsys, *arguments)
         assert status == 0 and not err
-        assert all(command in out for command in ("train", "evaluate", "report", "prepare"))
+        assert all(f"memjax {command} " in out for command in cli.COMMANDS)
+    for command in cli.COMMANDS:
+        for flag in ("--help", "-h"):
+            status, out, err = call(capsys, command, flag)
+            assert status == 0 and not err and out.startswith(f"memjax {command} ")
+
+
+def test_what_there_is_is_listed(capsys):
+    status, out, err = call(capsys, "list")
+    assert status == 0 and not err
+    for name in (*memories.registry, *tasks.registry, "configs/evidence.py:small"):
+        assert name in out
+    assert "update_heads=4" in out and "arrangement" in out
+    assert "evidence.py" not in call(capsys, "list", "memories")[1]
+    assert "memjax list takes configs, memories, tasks" in refused(capsys, "list", "memory")
 
 
 @pytest.mark.parametrize("command", ["--help", "--version"])

@@ -8,9 +8,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from memjax.errors import require
-
-Split = Literal["train", "valid", "test"]
-Batch = dict[str, np.ndarray]
+from memjax.typing import Batch, Split
 
 
 @dataclass(frozen=True)

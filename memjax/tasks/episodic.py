@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from memjax.checks import at_least, at_most
 from memjax.errors import require
 from memjax.tasks import two_facts
 from memjax.tasks.babi import split_stories, text_table, words_of
@@ -35,6 +36,12 @@ class EpisodicSpec:
     valid: int
     test: int
     seed: int
+
+    def __post_init__(self):
+        if self.kind != "file":
+            at_least(self, 1, "train", "valid", "test")
+            at_most(self, MOST, "train", "valid", "test")
+            require(0 <= self.seed < 2**31, f"seed must be in [0, 2^31), not {self.seed}")
 
 
 @dataclass(frozen=True)
@@ -132,9 +139,6 @@ class Episodic:
 
 def _generate(spec: EpisodicSpec) -> dict[Split, list[list[Line]]]:
     sizes = {"train": spec.train, "valid": spec.valid, "test": spec.test}
-    for name, size in sizes.items():
-        require(1 <= size <= MOST, f"config.task.{name} must be from 1 to {MOST}, not {size}")
-    require(0 <= spec.seed < 2**31, f"config.task.seed must be in [0, 2^31), not {spec.seed}")
     make, first, parts = _MAKERS[spec.kind], 0, {}
     for split in _SPLITS:
         parts[split] = [make(spec.seed, first + number) for number in range(sizes[split])]

@@ -93,7 +93,7 @@ def powers(most: int) -> list[int]:
 def rising_lengths(text: str, path: str, least: int) -> list[int]:
     """The whole numbers of a setting, as in "20,50". Raises `MemjaxError` unless they rise, from `least` on.
 
-    >>> rising_lengths("20,50", "config.task.test_lengths", 1)
+    >>> rising_lengths("20,50", "test_lengths", 1)
     [20, 50]
     """
     try:
@@ -106,10 +106,10 @@ def rising_lengths(text: str, path: str, least: int) -> list[int]:
 
 
 def check_lengths(length: int, longest: int) -> None:
-    """Raises `MemjaxError` unless `longest` is a power of two, and `longest` times `length` is no slip of the hand."""
-    require(longest & (longest - 1) == 0, f"config.task.longest must be a power of two, not {longest}")
+    """Raises `MemjaxError` unless `longest` is a power of two, and `longest` times `length` is not too much."""
+    require(longest & (longest - 1) == 0, f"longest must be a power of two, not {longest}")
     most = 2**22
     require(
         length * longest <= most,
-        f"config.task.length {length} times config.task.longest {longest} must be at most {most}",
+        f"length {length} times longest {longest} must be at most {most}",
     )

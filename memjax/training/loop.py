@@ -17,9 +17,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from memjax.config import TrainingConfig
 from memjax.errors import MemjaxError, Preempted, remark
-from memjax.tasks import AnyTask
 from memjax.training import checkpoint
-from memjax.training.data import train_batches
+from memjax.training.data import Examples, Layout, train_batches
 from memjax.training.placement import placement_table
 from memjax.training.processes import is_first
 from memjax.training.runs import MetricsLog, NoLog, writing
@@ -35,7 +34,8 @@ def fit(
     state: TrainState,
     frozen: Params,
     validate: Callable[[Params], dict],
-    task: AnyTask,
+    task: Examples,
+    layout: Layout,
     config: TrainingConfig,
     steps: int,
     mesh: Mesh,
@@ -68,7 +68,7 @@ def fit(
             manager.delete(damaged)
         rows = rows_here(mesh, config.batch_size)
         data = opened.enter_context(
-            contextlib.closing(train_batches(task, config.batch_size, config.seed, start, rows))
+            contextlib.closing(train_batches(task, layout, config.batch_size, config.seed, start, rows))
         )
         bar = progress.add_task(phase, total=steps, completed=start, latest="compiling")
         began, pending = time.perf_counter() - log.truncate(start), None
@@ -82,7 +82,7 @@ def fit(
         for step in range(start + 1, steps + 1):
             if step in traced[:1]:
                 tracing.enter_context(jax.profiler.trace(folder / "profile" / phase))
-            state, metrics = step_fn(state, frozen, place_batch(mesh, next(data), config.batch_size))
+            state, metrics = step_fn(state, frozen, place_batch(mesh, next(data), config.batch_size, layout.segmented))
             if step in traced[-1:]:
                 jax.block_until_ready(metrics)
                 tracing.close()

@@ -3,17 +3,22 @@
 import contextlib
 import fcntl
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from etils import epath
 
-from memjax.config import AnyConfig, from_mapping, to_mapping
-from memjax.errors import MemjaxError, one_line, require
+from memjax.errors import MemjaxError, one_line, remark, require
 from memjax.files import read_entries, read_object
 
 AnyPath: TypeAlias = Path | epath.Path  # local, or in a bucket
+Settings: TypeAlias = Mapping[str, Any]
+
+# What may be changed after the first checkpoint: how far a run goes, and how often it looks and saves.
+FREE = {
+    f"training.{name}" for name in ("steps", "log_every", "validate_every", "validate_examples", "checkpoint_every")
+}
 
 
 def write_json(path: AnyPath, value: Any) -> None:
@@ -54,55 +59,84 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def open_run(config: AnyConfig, *folders: AnyPath) -> None:
-    """Makes the folders of a run with this config, or takes up those that were made for it."""
-    for folder in [folder for folder in folders if not holds(folder, config)]:
+def open_run(settings: Settings, resolved: Callable[[Settings], Settings], *folders: AnyPath) -> None:
+    """Writes the config of a run into its folders, or takes up what they hold; says what is changed."""
+    changed = check_changes(settings, resolved, *folders)
+    for folder in folders:
+        if changed or not (folder / "config.json").exists():
+            with writing(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+            write_json(folder / "config.json", settings)
+    if changed:
+        remark(f"{folders[-1]}: {', '.join(changed)}")
+
+
+def check_changes(settings: Settings, resolved: Callable[[Settings], Settings], *folders: AnyPath) -> list[str]:
+    """What of the settings is another than in these folders of one run, each a phrase.
+
+    Before the first checkpoint anything may be another; then `FREE` alone, which does not change what was computed so
+    far. Raises `MemjaxError` for anything else. resolved: the settings of a folder as this version writes them, for a
+    config that an older version has written.
+    """
+    changed: dict[str, str] = {}
+    for folder in folders:
         with writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / "config.json", to_mapping(config))
+            if not (folder / "config.json").exists():
+                continue
+        held = read_settings(folder)
+        try:
+            held = resolved(held)
+        except MemjaxError as error:
+            path = folder / "config.json"
+            raise MemjaxError(f"{path} is no config of this version ({error}); give another --run") from None
+        for key, own, asked in _differences(_compared(held), _compared(settings), ""):
+            changed[key] = f"config.{key} is {asked!r} now, it was {own!r}"
+            require(
+                key in FREE or not any(map(has_checkpoint, folders)),
+                f"{folder} holds a run with another config (config.{key} is {own!r} there, not {asked!r}); give "
+                "another --run",
+            )
+    return list(changed.values())
 
 
-def holds(folder: AnyPath, config: AnyConfig) -> bool:
-    """Whether a folder is that of a run with this config. Raises `MemjaxError` if it is that of another run."""
-    with writing(folder):
-        if not (folder / "config.json").exists():
-            return False
-    # On another mesh it is the same run.
-    own, asked = (to_mapping(each) | {"mesh": None} for each in (read_config(folder), config))
-    other = _difference(own, asked, "config")
-    require(not other, f"{folder} holds a run with another config ({other}); give another --run, or delete the folder")
-    return True
+def _compared(settings: Settings) -> dict[str, Any]:
+    """Without what is no part of what a run computes: its devices, where its data lies, what brought its parts."""
+    task = {key: value for key, value in settings["task"].items() if key != "data_dir"}
+    return {key: value for key, value in settings.items() if key not in ("mesh", "plugins")} | {"task": task}
 
 
-def _difference(own: Any, asked: Any, path: str) -> str:
-    """The first setting that is another, "" if none is."""
+def _differences(own: Any, asked: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    """The settings that are others: by name, what they are there, and here."""
     if not (isinstance(own, Mapping) and isinstance(asked, Mapping)):
-        return "" if own == asked else f"{path} is {own!r} there, not {asked!r}"
-    keys = dict.fromkeys((*own, *asked))
-    return next(filter(None, (_difference(own.get(key), asked.get(key), f"{path}.{key}") for key in keys)), "")
+        if own != asked:
+            yield path.removeprefix("."), own, asked
+        return
+    for key in dict.fromkeys((*own, *asked)):
+        yield from _differences(own.get(key), asked.get(key), f"{path}.{key}")
 
 
-def read_config(folder: AnyPath) -> AnyConfig:
-    """The config of a run."""
+def read_settings(folder: AnyPath) -> dict[str, Any]:
+    """The config of a run, as it was written."""
     path = folder / "config.json"
     require(path.is_file(), f"{folder} is not a run: it has no config.json; give a folder that `memjax train` made")
-    try:
-        return from_mapping(read_object(path))
-    except MemjaxError as error:
-        if str(path) in str(error):
-            raise
-        raise MemjaxError(f"{path} is no config of this version ({error}); mend it, or delete the run") from None
+    return read_object(path)
 
 
 def has_trained(folder: AnyPath) -> bool:
     """Whether any phase of a run came as far as a line in its log or a checkpoint."""
-    return (folder / "metrics.jsonl").exists() or any(folder.glob("*/[0-9]*"))
+    return (folder / "metrics.jsonl").exists() or has_checkpoint(folder)
+
+
+def has_checkpoint(folder: AnyPath) -> bool:
+    """Whether any phase of a run came as far as a checkpoint."""
+    return any(folder.glob("*/[0-9]*"))
 
 
 def is_whole(folder: Path) -> bool:
     """Whether a run was evaluated at its last step, and not before."""
     path = folder / "evaluation.json"
-    return path.is_file() and read_object(path).get("step") == read_config(folder).training.steps
+    training = read_settings(folder).get("training")
+    return path.is_file() and isinstance(training, Mapping) and read_object(path).get("step") == training.get("steps")
 
 
 class NoLog:

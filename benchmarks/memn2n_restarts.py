@@ -16,12 +16,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from memn2n_pool import NOBODY, Stories, batches, load, pool_size, pooled_logits
 
 from memjax.errors import MemjaxError, require
 from memjax.models.memory_network import MemN2N
 from memjax.tasks.contract import Split, Task
 from memjax.training import runs
-from memjax.training.pool import NOBODY, Stories, batches, load, pool_size, pooled_logits
 from memjax.typing import Array, Bool, Float, Int, Key, Params
 
 

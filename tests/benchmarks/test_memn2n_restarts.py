@@ -5,17 +5,17 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import memn2n_restarts as restarts
 import numpy as np
 import pytest
+from memn2n_pool import NOBODY, batches, load, pool, pool_size, pooled_logits
+from memn2n_restarts import Progress, Recipe, Trainer, lowest_training_error
 from oracles import memory_network as oracle
 from oracles.checking import assert_close, assert_same
 
 from memjax.errors import MemjaxError
 from memjax.models.memory_network import MemN2N
 from memjax.tasks.contract import TaskShape
-from memjax.training import restarts
-from memjax.training.pool import NOBODY, batches, load, pool, pool_size, pooled_logits
-from memjax.training.restarts import Progress, Recipe, Trainer, lowest_training_error
 
 PEOPLE, PLACES, T = 3, 3, 6
 RECIPE = Recipe(

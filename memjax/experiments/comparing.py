@@ -1,13 +1,14 @@
-"""Runs of several memories on one task, one after another; what is finished is not run again."""
+"""Runs side by side on one task, one after another; what is finished is not run again."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from memjax.config import AnyConfig
 from memjax.errors import TOO_LARGE, MemjaxError, is_too_large
+from memjax.experiments.prepare import prepare
+from memjax.experiments.reading import read_config
 from memjax.training import experiment, runs
 
 
@@ -16,7 +17,7 @@ class Planned(NamedTuple):
 
     row: str
     seed: int
-    config: AnyConfig
+    config: Any
     folder: Path
 
 
@@ -24,7 +25,7 @@ def check_all(plan: Sequence[Planned]) -> None:
     """Raises `MemjaxError` for a config that cannot be run, before anything is trained or written."""
     for planned in {planned.row: planned for planned in plan}.values():
         try:
-            experiment.prepare(planned.config)
+            prepare(planned.config)
         except MemjaxError as error:
             raise MemjaxError(f"{planned.row}: {error}") from None
 
@@ -32,7 +33,7 @@ def check_all(plan: Sequence[Planned]) -> None:
 def is_finished(planned: Planned) -> bool:
     """Whether its folder holds this run, trained to its end and tested."""
     try:
-        return runs.is_whole(planned.folder) and runs.read_config(planned.folder) == planned.config
+        return runs.is_whole(planned.folder) and read_config(planned.folder) == planned.config
     except MemjaxError:
         return False  # damaged: it is tested again
 
@@ -46,19 +47,19 @@ def train_all(plan: Sequence[Planned], console: Console) -> None:
     for number, planned in enumerate(plan, 1):
         name = f"{planned.row}, seed {planned.seed}"
         if is_finished(planned):
-            console.print(f"{name}: finished, in {planned.folder}")
+            console.print(f"{name}: finished, in {planned.folder}", markup=False)
             continue
-        task = experiment.task_name(planned.config)
-        console.print(f"[bold]{name}[/bold] on {task}, in {planned.folder} (run {number} of {len(plan)})")
         try:
-            prepared = experiment.prepare(planned.config)
+            prepared = prepare(planned.config)
+            where = f"on {prepared.task_name}, in {planned.folder} (run {number} of {len(plan)})"
+            console.print(f"{name} {where}", markup=False)
             experiment.train(prepared, planned.folder, console)
             experiment.evaluate(prepared, planned.folder)
         except (MemjaxError, MemoryError, OverflowError, RuntimeError) as error:
             if not isinstance(error, MemjaxError) and not is_too_large(error):
                 raise
             reason = error if isinstance(error, MemjaxError) else TOO_LARGE
-            console.print(f"{name}: {reason}")
+            console.print(f"{name}: {reason}", markup=False)
             failures.append(f"{name} ({reason})")
     if failures:
         raise MemjaxError(f"not finished: {'; '.join(failures)}")

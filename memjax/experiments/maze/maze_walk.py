@@ -1,47 +1,18 @@
-"""Experiments with agents in mazes: what they do and what they keep are learned together, from rewards alone."""
+"""What an agent does in a maze: an episode, step by step, and the one of a batch that is told in full."""
 
-from functools import partial
 from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from memjax import environments, tasks
-from memjax.config import AgentConfig
+from memjax import environments
 from memjax.environments import Mazes, MazeState
 from memjax.memories.policies import policies
-from memjax.models import Navigator, build_navigator
+from memjax.models import Navigator
 from memjax.models.navigator import Decision, NavigatorState
-from memjax.tasks.contract import Batch
-from memjax.training.actor_critic import ActorCritic, Rollout, actor_critic_loss
-from memjax.training.evaluate import Measured
-from memjax.training.objective import Example, Loss
-from memjax.training.phase import Experiment, Phase, state_bytes
-from memjax.training.sharding import make_mesh
-from memjax.typing import Array, Bool, Float, Int, Key, Params
-
-
-def agent_experiment(config: AgentConfig) -> Experiment:
-    """The experiment that a config describes."""
-    task, model = tasks.create(config.task), config.model
-    agent = build_navigator(model, task.shape.codes, len(environments.ACTIONS))
-    how = ActorCritic(**vars(config.actor_critic))
-    loss = agent_objective(agent, task.mazes, task.shape.steps, how)
-    init, measure = partial(_init, agent, task.mazes), partial(_measure, agent, task.mazes)
-    phase = Phase("train", config.training.steps, init, loss, measure)
-
-    def facts(params: Params, metrics: dict[str, Any]) -> dict[str, Any]:
-        del metrics
-        state = state_bytes(lambda: agent.apply(params, method="initial_state"))
-        # In the middle of the test; of I-mazes, neighbours have one indicator each.
-        middle = task.size("test") // 2
-        some = task.examples("test", np.arange(middle, min(middle + 2, task.size("test"))))
-        return {"chance": 0.5, "state_bytes": state, "maze": watch(agent, task.mazes, params, some)}
-
-    label = f"{model.base.upper()}, {model.policy.upper()}, {model.entries} entries"
-    mesh = make_mesh(config.mesh, config.training.batch_size)
-    return Experiment(config, label, task, mesh, (phase,), facts)
+from memjax.training.objective import Example
+from memjax.typing import Array, Batch, Bool, Float, Int, Key, Params
 
 
 class Moment(NamedTuple):
@@ -65,12 +36,13 @@ class _Way(NamedTuple):
     won: Bool[Array, ""]
 
 
-def _begin_maze(mazes: Mazes, example: Example) -> tuple[Array, MazeState]:
+def enter(mazes: Mazes, example: Example) -> tuple[Array, MazeState]:
+    """The view and the maze at the start of an episode."""
     return environments.enter(jax.random.key(example["seed"]), example["maze"], mazes)
 
 
 def _begin(agent: Navigator, mazes: Mazes, params: Params, example: Example) -> _Way:
-    view, maze = _begin_maze(mazes, example)
+    view, maze = enter(mazes, example)
     key = jax.random.key(example["seed"])
     memory = cast(NavigatorState, agent.apply(params, method="initial_state"))
     return _Way(key, view, maze, memory, jnp.array(False))
@@ -98,40 +70,11 @@ def walk(agent: Navigator, mazes: Mazes, steps: int, params: Params, example: Ex
     return jax.lax.scan(step, _begin(agent, mazes, params, example), keys, length=steps)[1]
 
 
-def agent_objective(agent: Navigator, mazes: Mazes, steps: int, how: ActorCritic) -> Loss:
-    """`actor_critic_loss` of what the agent did and of what its buffer gave up, the mean over the steps of a device's
-    microbatch.
-    """
-
-    def one(params: Params, example: Example) -> tuple[dict[str, Array], dict[str, Array]]:
-        moments = walk(agent, mazes, steps, params, example, example["key"])
-        real, decision = ~moments.before, moments.decision
-        value = jnp.where(real, decision.value, 0)
-        ended = jnp.append(moments.before[1:], True)
-        rollout = Rollout(real, decision.log_prob, decision.entropy, value, moments.reward, ended)
-        loss, parts = actor_critic_loss(rollout, jnp.zeros(()), how)
-        won = (real & ended & (moments.reward > 0)).any()
-        sums = {"loss": loss, **parts}
-        return sums, {"accuracy": won.astype(jnp.float32), "steps": real.sum().astype(jnp.float32)}
-
-    def loss(params: Params, frozen: Params, batch: Example) -> tuple[Array, dict[str, Array]]:
-        del frozen
-        sums, metrics = jax.tree.map(jnp.mean, jax.vmap(one, (None, 0))(params, batch))
-        means = {name: value / metrics["steps"] for name, value in sums.items()}
-        return means.pop("loss"), metrics | means
-
-    return loss
-
-
-def _measure(agent: Navigator, mazes: Mazes, params: Params, example: Example) -> Measured:
-    """One episode to its end, the likeliest taken everywhere: right if it ends at the right exit."""
+def wins(agent: Navigator, mazes: Mazes, params: Params, example: Example) -> Bool[Array, ""]:
+    """Whether an episode, the likeliest taken everywhere, ends at the right exit. As long as the episode, no longer."""
     begun = _begin(agent, mazes, params, example)
     way = jax.lax.while_loop(lambda way: ~way.maze.ended, lambda way: _move(agent, mazes, params, way, None)[0], begun)
-    return Measured(jnp.zeros(()), jnp.zeros(()), way.won.astype(jnp.float32), jnp.ones(()))
-
-
-def _init(agent: Navigator, mazes: Mazes, key: Key, example: Example) -> Params:
-    return jax.jit(agent.init)(key, _begin_maze(mazes, example)[0])
+    return way.won
 
 
 def watch(agent: Navigator, mazes: Mazes, params: Params, batch: Batch) -> dict[str, Any]:
