@@ -43,8 +43,8 @@ def means(rows):
 def recollection(recalled, table, items, hidden, drawn, sampled=None):
     """The mean over the fragments of the mean over their hidden items of `-log p(item)`.
 
-    recalled `[F, N, d]`; table: the embeddings of all ids; sampled: the ids that an item is told from, None for all. One
-    that is the item itself does not count.
+    recalled `[F, N, d]`; table: the embeddings of all ids; sampled: the ids that an item is told from, None for all;
+    one that is the item itself does not count.
     """
     found = []
     for f in np.flatnonzero(drawn):
@@ -64,7 +64,7 @@ def familiarity(positive, negative, counts):
 
 
 def rehearsal(rows, weights):
-    """(loss, means) of the rows of a batch, each with answer_loss, aux_loss and, if it was rehearsed, the two others."""
+    """(loss, means) of the rows of a batch, each with answer_loss, aux_loss and, if rehearsed, the two others."""
     found, total = means(rows), 0.0
     for name, weight in (("aux", 1.0), *weights.items()):
         total += weight * found.get(f"{name}_loss", 0.0)

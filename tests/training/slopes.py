@@ -4,25 +4,25 @@ import jax
 import numpy as np
 
 
-def assert_slopes(gradient, value, params, move=0.02, tolerance=0.05, noise=1e-6):
+def assert_slopes(gradient, value, params, depth=2, move=0.02, tolerance=0.05, noise=1e-6):
     """Along two random directions in each group of parameters `gradient` is the central difference of `value`.
 
-    move: how far to both sides, all of the group's numbers together. Error: `tolerance` of what the gradient is along a
-    direction in the mean. noise: of a value.
+    depth: the keys of a path that make a group. move: how far to both sides, all numbers of a group together. Error: up
+    to `tolerance` of what the gradient is along a direction in the mean. noise: of a value.
     """
     rng = np.random.default_rng(0)
-    for group in sorted(params["params"]):
-        of_group = jax.tree.leaves(gradient["params"][group])
-        size = sum(leaf.size for leaf in of_group)
-        usual = np.sqrt(sum((np.float64(leaf) ** 2).sum() for leaf in of_group) / size)
+    paths = [jax.tree_util.keystr(path[:depth]) for path, _ in jax.tree.leaves_with_path(params)]
+    leaves, structure = jax.tree.flatten(params)
+    slopes = [np.float64(leaf) for leaf in jax.tree.leaves(gradient)]
+    for group in dict.fromkeys(paths):
+        chosen = [i for i, path in enumerate(paths) if path == group]
+        size = sum(leaves[i].size for i in chosen)
+        usual = np.sqrt(sum((slopes[i] ** 2).sum() for i in chosen) / size)
         for _ in range(2):
-            drawn = jax.tree.map(lambda leaf: rng.normal(size=leaf.shape) / np.sqrt(size), params["params"][group])
+            drawn = {i: rng.normal(size=leaves[i].shape) / np.sqrt(size) for i in chosen}
             ends = []
-            for sign in (1, -1):
-                moved = jax.tree.map(
-                    lambda leaf, d, by=sign * move: np.float32(leaf + by * d), params["params"][group], drawn
-                )
-                ends.append(value({"params": {**params["params"], group: moved}}))
-            found = sum(np.vdot(np.float64(g), d) for g, d in zip(of_group, jax.tree.leaves(drawn), strict=True))
-            error = abs(found - (ends[0] - ends[1]) / (2 * move))
-            assert error <= tolerance * usual + noise / move, (group, found, (ends[0] - ends[1]) / (2 * move), usual)
+            for by in (move, -move):
+                moved = [np.float32(leaf + by * drawn.get(i, 0)) for i, leaf in enumerate(leaves)]
+                ends.append(value(jax.tree.unflatten(structure, moved)))
+            found, rises = sum(np.vdot(slopes[i], drawn[i]) for i in chosen), (ends[0] - ends[1]) / (2 * move)
+            assert abs(found - rises) <= tolerance * usual + noise / move, (group, found, rises, usual)
