@@ -111,11 +111,12 @@ def actor_critic(now, then, reward, how):
     differentiated, from which advantages and returns come: constants to the gradient. Nothing follows the last step.
     """
     steps = len(reward)
+    expected = [float(v) for v in then["value"][:steps]]
     discounts = [how.discount] * (steps - 1) + [0.0]
-    advantages = retention.generalized_advantages(reward, then["value"], discounts, 0.0, how.trace)
+    advantages = retention.generalized_advantages(reward, expected, discounts, 0.0, how.trace)
     policy = value = entropy = 0.0
     for t in range(steps):
-        value += (now["value"][t] - (then["value"][t] + advantages[t])) ** 2 / 2
+        value += (now["value"][t] - (expected[t] + advantages[t])) ** 2 / 2
         if now["acted"][t]:
             policy -= now["log_prob"][t] * advantages[t]
             entropy += now["entropy"][t]

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 
-def assert_slopes(gradient, value, params, depth=2, move=0.02, tolerance=0.05, noise=1e-6):
+def assert_slopes(gradient, value, params, depth=2, move=0.02, tolerance=0.02, noise=2e-7):
     """Along two random directions in each group of parameters `gradient` is the central difference of `value`.
 
     depth: the keys of a path that make a group. move: how far to both sides, all numbers of a group together. Error: up
