@@ -35,7 +35,7 @@ from rich.console import Console
 
 from memjax.config import from_mapping
 from memjax.models import build_reader
-from memjax.reporting.buffer import draw_buffer
+from memjax.reporting.buffer_picture import draw_buffer
 from memjax.training import experiment
 from memjax.training.retention import watch
 
