@@ -35,10 +35,9 @@ from rich.console import Console
 
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import from_mapping
-from memjax.experiments.retention import build_reader
-from memjax.reporting.buffer import draw_buffer
+from memjax.experiments.retention import build_reader, watch
+from memjax.reporting.buffer_picture import draw_buffer
 from memjax.training import experiment
-from memjax.experiments.retention import watch
 
 # %% [markdown]
 # ## The task

@@ -1,5 +1,7 @@
 """Algorithmic tasks: an RNN cell with a memory of rows reads vectors of bits, and is asked for others."""
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -13,7 +15,9 @@ from memjax.checks import check_counts, check_widths
 from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
 from memjax.errors import require
 from memjax.experiments.family import Compared, DtypeName, Family, choices, require_whole_streams
+from memjax.experiments.report_columns import ERROR
 from memjax.models import DNCCell, NTMCell, NUTMCell
+from memjax.reporting.description import Column, Lines, Report, tag_panels
 from memjax.tasks import BitsShape, BitsTask, check_batch
 from memjax.training.data import Layout
 from memjax.training.evaluate import MetricSums
@@ -79,9 +83,10 @@ def algorithmic_recipe(config: AlgorithmicConfig, task: BitsTask) -> Recipe:
     def facts(params: Params, metrics: dict[str, Any]) -> dict[str, Any]:
         del params
         state = state_bytes(lambda: cell.initialize_carry(jax.random.key(0), (task.shape.inputs,)))
-        return {"classes": 2, "chance": 0.5, "state_bytes": state, "metrics": metrics | _wrong_bits(metrics)}
+        return {"state_bytes": state, "metrics": metrics | _wrong_bits(metrics)}
 
-    return Recipe(config.model.cell.upper(), (phase,), Layout(partial(check_batch, task.shape)), facts)
+    layout, report = Layout(partial(check_batch, task.shape)), algorithmic_report(task.shape.tags)
+    return Recipe(config.model.cell.upper(), (phase,), layout, facts, report.to_json())
 
 
 def _wrong_bits(metrics: dict[str, Any]) -> dict[str, Any]:
@@ -122,6 +127,23 @@ def measure_bits(model: nn.RNN, params: Params, example: Example) -> MetricSums:
 
 def _init(model: nn.RNN, key: Key, example: Example) -> Params:
     return jax.jit(model.init)(key, example["inputs"])
+
+
+def algorithmic_report(tags: Mapping[str, Sequence[str]]) -> Report:
+    """RNN cells on sequences of bits. tags: of the task's shape."""
+    wrong = Column("wrong bits", ("wrong_bits",), "number", "lower")
+    by_length = Lines(
+        "wrong_bits",
+        "Wrong bits by length",
+        "Wrong bits of a sequence by its length, in the mean over the tested sequences.",
+        ("metrics", "wrong_bits_by_length"),
+        "length",
+        "wrong bits",
+        "number",
+    )
+    meaning = "Wrong bits: of a sequence, in the mean over all tested lengths."
+    guessing = {"accuracy": 0.5, "answer_loss": math.log(2)}
+    return Report(wrong.name, (wrong, ERROR), (*tag_panels(tags), by_length), meaning, guessing)
 
 
 FAMILY = Family(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -13,8 +14,10 @@ from memjax.checks import LARGEST_WIDTH, at_least, at_most, check_counts, check_
 from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
 from memjax.errors import require
 from memjax.experiments.family import Compared, DtypeName, Family, require_whole_streams
+from memjax.experiments.report_columns import ACCURACY, ERROR
 from memjax.models import LMM, MAC, MAG, MAL, LanguageModel, MemN2NLanguage, SequenceModel, WindowAttention
 from memjax.models.language import BLOCK
+from memjax.reporting.description import Column, Report, tag_panels
 from memjax.tasks import SequenceShape, SequenceTask, check_batch
 from memjax.tasks.sequence import NOTHING
 from memjax.training.data import Layout
@@ -122,13 +125,13 @@ def sequence_recipe(config: SequenceConfig, task: SequenceTask) -> Recipe:
     phase = Phase("train", config.training.steps, partial(init_sequence, model), sequence_objective(model), measure)
 
     def facts(params: Params, metrics: dict[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = {"classes": shape.choices, "chance": shape.choices**-shape.answer}
-        found["state_bytes"] = state_bytes(lambda: model.apply(params, method="initial_state"))
+        found: dict[str, Any] = {"state_bytes": state_bytes(lambda: model.apply(params, method="initial_state"))}
         if shape.text:
             found["metrics"] = metrics | {"perplexity": math.exp(min(metrics["answer_loss"], 700))}
         return found
 
-    return Recipe(_label(config.model), (phase,), Layout(partial(check_batch, shape)), facts)
+    report = sequence_report(shape.tags, shape.choices, shape.answer, text=shape.text).to_json()
+    return Recipe(_label(config.model), (phase,), Layout(partial(check_batch, shape)), facts, report)
 
 
 def sequence_objective(model: SequenceModel) -> Loss:
@@ -184,6 +187,17 @@ def _label(model: SequenceModelConfig) -> str:
     missing = [f"no {name}" for name in ("momentum", "forgetting") if not getattr(model, name)]
     chunked = [f"gradients per chunk of {model.chunk}"] if model.gradient_at == "chunk" else []
     return ", ".join([model.layer.upper(), *chunked, *missing])
+
+
+def sequence_report(tags: Mapping[str, Sequence[str]], choices: int, answer: int, *, text: bool = False) -> Report:
+    """Sequence layers. tags, choices, answer, text: of the task's shape."""
+    guessing = {"accuracy": choices**-answer, "answer_loss": math.log(choices)}
+    if text:
+        perplexity = Column("perplexity", ("perplexity",), "number", "lower")
+        return Report(
+            perplexity.name, (perplexity,), tag_panels(tags), "Perplexity: exp of the mean loss of a token.", guessing
+        )
+    return Report(ERROR.name, (ERROR, ACCURACY), tag_panels(tags), guessing=guessing)
 
 
 FAMILY = Family(

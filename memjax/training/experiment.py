@@ -82,6 +82,7 @@ def evaluate(
         "parameters": sum(x.size for x in jax.tree.leaves(params)),
         "state_bytes": None,
         "metrics": metrics,
+        "report": experiment.recipe.report,
     }
     result |= experiment.recipe.facts(params, metrics)
     for phase in before:

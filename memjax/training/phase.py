@@ -46,13 +46,14 @@ class Recipe(NamedTuple):
 
     label: the system in words. Each phase is given, frozen, what the one before has learned; the last one, "train", is
     what the experiment is about. facts: what an evaluation says besides, from the last phase's parameters and metrics;
-    it may add to these.
+    it may add to these. report: what a report shows of it, as plain data (`memjax.reporting.description`).
     """
 
     label: str
     phases: tuple[Phase, ...]
     layout: Layout
     facts: Callable[[Params, dict[str, Any]], dict[str, Any]]
+    report: Mapping[str, Any]
 
 
 class Experiment(NamedTuple):

@@ -1,6 +1,7 @@
 """Evaluation against a plain loop over the examples."""
 
 import functools
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -87,6 +88,32 @@ def test_slot_changes_are_the_distances_between_the_slots_before_and_after_each_
         expected = np.linalg.norm(np.asarray(after - before, np.float64), axis=-1).mean(0)
         np.testing.assert_allclose(changes[t], expected, atol=2e-4)
         before = after
+
+
+def test_slot_changes_leave_padding_out():
+    """The mean is over the examples that have the segment; one that none has is a gap; behind the longest, nothing."""
+    task, model, params, _ = made()
+    lengths, gap = np.array([1, 4, 4, 1, 5]), 2
+    assert task.shape.segments >= 6
+    at = np.arange(task.shape.segments)
+    real = (at < lengths[:, None]) & (at != gap)
+
+    def examples(split, indices):
+        batch = task.examples(split, indices)
+        return batch | {"mask": batch["mask"] & real[np.arange(5), :, None]}
+
+    padded = SimpleNamespace(shape=task.shape, notes=(), size=task.size, examples=examples)
+    changes = slot_changes(model, params, padded, 5)
+    assert len(changes) == 5 and changes[gap] == [None] * 3
+    indices = np.arange(5) * task.size("test") // 5
+    for t in (0, 1, 3, 4):
+        alone = []
+        for i in np.flatnonzero(real[:, t]):
+            batch = {name: x[i : i + 1] for name, x in examples("test", indices).items()}
+            one = SimpleNamespace(size=lambda split: 1, examples=lambda *_, batch=batch: batch)
+            one.shape, one.notes = task.shape, ()
+            alone.append(slot_changes(model, params, one, 1)[t])
+        np.testing.assert_allclose(changes[t], np.mean(alone, 0), atol=2e-5)
 
 
 def test_what_diverged_counts_as_an_error_and_leaves_no_mean_loss():

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from memjax.training.agents import walk
 from oracles import objectives
 from training.slopes import assert_slopes
 from training.tallied import assert_tallied
@@ -19,7 +20,6 @@ from training.tiny import mapping
 from memjax.config import from_mapping
 from memjax.models import build_navigator, build_reader
 from memjax.training import experiment
-from memjax.training.agents import walk
 from memjax.training.evaluate import make_evaluator
 
 HOW = {"actor_critic__discount": 0.9, "actor_critic__trace": 0.8, "actor_critic__entropy": 0.07}

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from memjax.training.sequences import measure_sequence
 from oracles import objectives
 from training.slopes import assert_slopes
 from training.tallied import assert_tallied
@@ -22,7 +23,6 @@ from memjax.config import from_mapping
 from memjax.models import build_cell, build_sequence
 from memjax.training import experiment
 from memjax.training.evaluate import make_evaluator
-from memjax.training.sequences import measure_sequence
 
 TRAINING = {"training.batch_size": 8, "training.steps": 2}
 LAYER = {

@@ -1,5 +1,6 @@
 """Agents in mazes: what they do and what they keep are learned together, from rewards alone."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from memjax.environments import Mazes
 from memjax.experiments.family import Compared, Family, PolicyName, choices, require_whole_streams
 from memjax.experiments.maze.maze_walk import enter, walk, watch, wins
 from memjax.models import Navigator
+from memjax.reporting.description import Column, Report, WalkPicture, tag_panels
 from memjax.tasks import MazeShape, MazeTask, check_batch
 from memjax.training.actor_critic import ActorCritic, Rollout, actor_critic_loss
 from memjax.training.data import Layout
@@ -75,10 +77,11 @@ def maze_recipe(config: MazeConfig, task: MazeTask) -> Recipe:
         # In the middle of the test; of I-mazes, neighbours have one indicator each.
         middle = task.size("test") // 2
         some = task.examples("test", np.arange(middle, min(middle + 2, task.size("test"))))
-        return {"chance": 0.5, "state_bytes": state, "maze": watch(agent, task.mazes, params, some)}
+        return {"state_bytes": state, "maze": watch(agent, task.mazes, params, some)}
 
     label = f"{model.base.upper()}, {model.policy.upper()}, {model.entries} entries"
-    return Recipe(label, (phase,), Layout(partial(check_batch, task.shape)), facts)
+    report = maze_report(task.shape.tags).to_json()
+    return Recipe(label, (phase,), Layout(partial(check_batch, task.shape)), facts, report)
 
 
 def maze_objective(agent: Navigator, mazes: Mazes, steps: int, config: ActorCritic) -> Loss:
@@ -114,6 +117,21 @@ def measure_episode(agent: Navigator, mazes: Mazes, params: Params, example: Exa
 
 def _init(agent: Navigator, mazes: Mazes, key: Key, example: Example) -> Params:
     return jax.jit(agent.init)(key, enter(mazes, example)[0])
+
+
+def maze_report(tags: Mapping[str, Sequence[str]]) -> Report:
+    """Agents in mazes. tags: of the task's shape."""
+    success = Column("success %", ("accuracy",), "percent", "higher")
+    walk = WalkPicture(
+        "walk",
+        "What the agent saw and held",
+        "Of two test episodes the one in which a view was held longest. Under the maze, at a few steps, what the agent "
+        "saw (it stands below, looking up), and the views that it held: of which step, how much each was read, and "
+        "with what probability it stayed.",
+        ("maze",),
+    )
+    meaning = "Success: episodes that end at the right exit."
+    return Report(success.name, (success,), (*tag_panels(tags, "percent"), walk), meaning, guessing={"accuracy": 0.5})
 
 
 FAMILY = Family(

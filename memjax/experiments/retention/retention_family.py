@@ -1,5 +1,7 @@
 """Learned retention: a stream of lines is read into a buffer of few entries, and asked on the way; a policy evicts."""
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -11,9 +13,12 @@ import numpy as np
 from memjax.checks import at_least, check_counts, check_widths
 from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
 from memjax.experiments.family import Compared, Family, PolicyName, choices, require_whole_streams
+from memjax.experiments.report_columns import ACCURACY, ERROR
 from memjax.experiments.retention.buffer_watch import read_greedily, read_stream, watch
 from memjax.experiments.retention.eviction_rewards import Reward, rewards, rollout
 from memjax.models import StreamReader, answer_rows
+from memjax.reporting.description import BufferPicture, Report, tag_panels
+from memjax.reporting.description import Phase as ShownPhase
 from memjax.tasks import EpisodeShape, Episodic, check_batch
 from memjax.training.actor_critic import ActorCritic, actor_critic_loss
 from memjax.training.data import Layout
@@ -91,10 +96,11 @@ def retention_recipe(config: RetentionConfig, task: Episodic) -> Recipe:
     def facts(params: Params, metrics: dict[str, Any]) -> dict[str, Any]:
         del metrics
         watched = watch(reader, task, params, task.examples("test", np.zeros(1, int)))
-        return {"classes": task.shape.answers, "chance": 1 / task.shape.answers, "buffer": watched}
+        return {"buffer": watched}
 
     label = f"{config.model.policy.upper()}, {config.model.entries} entries"
-    return Recipe(label, phases, Layout(partial(check_batch, task.shape)), facts)
+    report = retention_report(task.shape.tags, task.shape.answers, base=bool(first))
+    return Recipe(label, phases, Layout(partial(check_batch, task.shape)), facts, report.to_json())
 
 
 def retention_objective(reader: StreamReader, lines: Array, config: ActorCritic, reward: Reward) -> Loss:
@@ -140,6 +146,19 @@ def _init(reader: StreamReader, lines: Array, key: Key, example: Example) -> Par
 def _begin(own: Params, learned: Params | None) -> Params:
     """A phase's own first parameters, but those that the phase before has trained."""
     return own if learned is None else {"params": {**own["params"], **learned["params"]}}
+
+
+def retention_report(tags: Mapping[str, Sequence[str]], answers: int, *, base: bool = False) -> Report:
+    """A policy over a buffer. answers, tags: of the task's shape. base: whether the base network is trained first."""
+    held = BufferPicture(
+        "buffer",
+        "What the buffer held",
+        "Which lines of the first test episode the buffer held at each step, before the step's own line.",
+        ("buffer",),
+    )
+    phases = (ShownPhase("base", "base network"),) if base else ()
+    guessing = {"accuracy": 1 / answers, "answer_loss": math.log(answers)}
+    return Report(ERROR.name, (ERROR, ACCURACY), (*tag_panels(tags), held), guessing=guessing, phases=phases)
 
 
 FAMILY = Family(

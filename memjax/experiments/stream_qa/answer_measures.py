@@ -38,11 +38,11 @@ def trimmed(batch: Batch) -> Batch:
 
 def slot_changes(
     model: MemoryModel, params: Params, task: Task, layout: Layout, examples: int
-) -> list[list[float]] | None:
-    """How much each segment changed each slot, `[T][K]`: mean Euclidean distance over some test examples, without the
-    segments that are padding in all of them (see `trimmed`).
+) -> list[list[float | None]]:
+    """How much each segment changed each slot, `[T][K]`: mean Euclidean distance over some test examples.
 
-    None where the number of slots grows with the stream.
+    Padding is left out: the mean is over the examples that have an item in the segment. T ends with the longest stream;
+    a segment before its end that is padding in all of them is a row of None.
     """
     batch, _ = next(evaluation_batches(task, layout, "test", examples, examples))
     memory, params = functional(model.memory), jax.tree.map(jnp.asarray, params)
@@ -58,14 +58,16 @@ def slot_changes(
     def write(state, features, mask):
         written = jax.vmap(lambda s, f, m: memory.write(own, s, f, m)[0])(state, features, mask)
         slots = jax.vmap(lambda s: memory.slots(own, s).values)
-        return written, jnp.linalg.norm(slots(written) - slots(state), axis=-1).mean(0)
+        distance = jnp.linalg.norm(slots(written) - slots(state), axis=-1)
+        return written, jnp.where(mask.any(1)[:, None], distance, 0).sum(0)
 
     features = encode(batch["stream"], batch["mask"])
     start = memory.initial_state(own)
     state = jax.tree.map(lambda x: jnp.broadcast_to(x, (examples, *x.shape)), start)
-    changes = []
-    for segment in range(batch["mask"].shape[1]):
+    counts = np.trim_zeros(batch["mask"].any(2).sum(0), "b").tolist()  # how many examples have each segment
+    changes: list[list[float | None]] = []
+    for segment, count in enumerate(counts):
         now = jax.tree.map(lambda x: x[:, segment], features)  # noqa: B023, used at once
         state, change = write(state, now, batch["mask"][:, segment])
-        changes.append([round(float(value), 5) for value in change])
+        changes.append([round(float(value) / count, 5) if count else None for value in change])
     return changes

@@ -15,6 +15,7 @@ from memjax.experiments.stream_qa.rehearsal_objective import (
 )
 from memjax.experiments.stream_qa.stream_qa_config import StreamQAConfig, check_stream_qa
 from memjax.experiments.stream_qa.stream_qa_models import build, build_sampler
+from memjax.experiments.stream_qa.stream_qa_report import stream_qa_report
 from memjax.functional import functional
 from memjax.models import HistorySampler, MemoryModel, System
 from memjax.tasks import Task, TaskShape, check_batch
@@ -42,15 +43,16 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
 
     def facts(params: Params, metrics: dict[str, Any]) -> dict[str, Any]:
         del metrics
-        among = config.rehearsal.negatives + 1 if config.rehearsal.negatives else task.shape.items
-        found: dict[str, Any] = {"classes": task.shape.classes, "recalled_among": among}
+        found: dict[str, Any] = {}
         if isinstance(model, MemoryModel):
             own = {"params": params["params"]["memory"]}
             found["state_bytes"] = state_bytes(lambda: functional(model.memory).initial_state(own))
             found["slot_changes"] = slot_changes(model, params, task, layout, min(SLOT_EXAMPLES, task.size("test")))
         return found
 
-    return Recipe(_label(config), tuple(phases), layout, facts)
+    among = config.rehearsal.negatives + 1 if config.rehearsal.negatives else task.shape.items
+    report = stream_qa_report(task.shape.tags, task.shape.classes, among, sampler=sampler is not None)
+    return Recipe(_label(config), tuple(phases), layout, facts, report.to_json())
 
 
 def _phase(name: str, steps: int, model: System | HistorySampler, loss: Loss, stream: int = 0) -> Phase:

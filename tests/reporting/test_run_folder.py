@@ -1,12 +1,14 @@
 import json
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from memjax.errors import MemjaxError
 from memjax.reporting import load_run
-from memjax.reporting.runs import distinct_names
+from memjax.reporting.run_folder import distinct_names, number, with_parts
 
 
 def line(step, loss, **more):
@@ -81,15 +83,16 @@ def test_a_run_that_just_began(make_run):
         ("config.json", "[1]", "list, not an object"),
         ("evaluation.json", "", "evaluation.json is damaged"),
         ("evaluation.json", "{}", "no metrics"),
-        ("evaluation.json", '{"metrics": {}, "slot_changes": [[1, 2], [3]]}', "slot_changes"),
-        ("evaluation.json", '{"metrics": {}, "slot_changes": ["a"]}', "slot_changes"),
-        ("evaluation.json", '{"metrics": {}, "slot_changes": [[], []]}', "slot_changes"),
+        ("evaluation-b.json", "{}", "evaluation-b.json is damaged: it has no metrics"),
+        ("evaluation-b.json", '{"metrics": {}, "report": 1}', "evaluation-b.json is damaged .report is no object"),
         ("config.json", b'{"system": "\xff"}', "config.json is damaged"),
         ("metrics.jsonl", "hello\n{}\n", "line 1 is no JSON"),
         ("metrics.jsonl", '{"phase": "tra\n{}\n', "line 1 is no JSON"),
         ("metrics.jsonl", "[1]\n", "line 1 is no JSON object"),
         ("metrics.jsonl", b"\xff\n{}\n", "line 1 is no JSON"),
         ("metrics.jsonl", '{"phase": "train", "loss": 1}\n', "line 1 has no phase or no step"),
+        ("metrics.jsonl", '{"phase": "train", "step": 1e300}\n', "a step in it is 1"),
+        ("metrics.jsonl", '{"phase": "train", "step": -1}\n', "a step in it is -1"),
     ],
 )
 def test_damage_is_one_clear_line(make_run, file, content, message):
@@ -114,3 +117,40 @@ def test_names_tell_runs_apart(make_run):
     assert distinct_names([a, b, c]) == ["x/run", "y/run", "other"]
     assert distinct_names([c, c]) == [distinct_names([c, c])[0], distinct_names([c, c])[0] + " (2)"]
     assert distinct_names([]) == []
+
+
+def test_the_last_validation_is_kept_whole(make_run):
+    tags = {"half": {"early": {"accuracy": 0.5, "examples": 2}}}
+    common = {"phase": "train", "split": "valid", "tags": tags}
+    valid = [{**common, "step": step, "accuracy": step / 30} for step in (10, 20)]
+    other = {"phase": "sampler", "split": "valid", "step": 30, "accuracy": 1}
+    run = load_run(make_run(lines=[line(10, 1.0), *valid[::-1], other]))
+    assert run.validated == valid[1]
+    assert load_run(make_run("b", lines=[line(10, 1.0), other])).validated is None
+
+
+def test_evaluations_beside_the_first_one_are_found_by_their_names(make_run):
+    folder = make_run(lines=[line(10, 1.0)])
+    for name in ("evaluation-valid.json", "evaluation-.json", "evaluation-a.b.json", "evaluation-x.json.tmp"):
+        (folder / name).write_text(json.dumps({"metrics": {"accuracy": len(name)}}))
+    run = load_run(folder)
+    assert list(run.more) == ["a.b", "valid"] and run.evaluation["examples"] == 1000
+    parts = with_parts([run, run])
+    assert [part.part for part in parts] == ["", "a.b", "valid"] * 2
+    assert [part.curves for part in parts[:3]] == [run.curves, {}, {}]
+    assert distinct_names(parts[:3]) == ["rehearsal", "rehearsal, a.b", "rehearsal, valid"]
+
+
+@pytest.mark.parametrize("value", [True, "1", None, [], 10**400, -(10**400), math.nan])
+def test_what_is_no_number_is_nan(value):
+    assert math.isnan(number(value))
+
+
+def test_reading_a_run_folder_imports_neither_jax_nor_what_the_run_needs(make_run):
+    """Whatever a folder says, nothing that it names is imported."""
+    config = {"system": "memory", "task": {"name": "antigravity"}, "plugins": ["antigravity"]}
+    found = {"metrics": {"accuracy": 1}, "plugin": "antigravity", "label": "antigravity"}
+    folder = make_run(config=config, evaluation=found)
+    code = f"import sys; from memjax.reporting import load_run, print_table; print_table([load_run({str(folder)!r})])"
+    code += "; sys.exit(bool({'antigravity', 'optax', 'orbax', 'memjax.training', 'memjax.tasks'} & {*sys.modules}))"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -8,8 +8,9 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from memjax.reporting.runs import Run, drawn_from, pick
-from memjax.reporting.style import INK, PALETTE, new_figure, shown_names, styled
+from memjax.reporting.description import BufferPicture
+from memjax.reporting.run_folder import drawn_from, pick
+from memjax.reporting.style import INK, PALETTE, Shown, new_figure, plain
 
 RING: dict[str, Any] = {
     "marker": "o",
@@ -21,13 +22,12 @@ RING: dict[str, Any] = {
 DOTTED: dict[str, Any] = {"color": PALETTE[1], "linewidth": 1, "linestyle": ":"}
 
 
-@styled
-def buffer(runs: Sequence[Run]) -> Figure | None:
-    """The first test episode of the first run that has one: which line was held when. None if no run has one."""
-    for run, name in zip(runs, shown_names(runs)):
-        watched = pick(run.evaluation, "buffer")
+def buffer(panel: BufferPicture, runs: Sequence[Shown]) -> Figure | None:
+    """That of the first run that has one. None if no run has one."""
+    for _, name, run, _ in runs:
+        watched = pick(run.evaluation, *panel.path)
         if watched is not None:
-            with drawn_from(run, "buffer"):
+            with drawn_from(run, ".".join(panel.path)):
                 return draw_buffer(watched, name)
     return None
 
@@ -35,8 +35,10 @@ def buffer(runs: Sequence[Run]) -> Figure | None:
 def draw_buffer(watched: Mapping[str, Any], title: str = "") -> Figure:
     """A row for each line of the stream, a column for each step; what was held, and how likely it was to be kept.
 
-    watched: as `memjax.training.retention.watch` gives it. The lines that a question follows from have a ring at its
-    step; the question's own row says what was answered.
+    watched: {lines: [text], held: [[line, ...], ...], eviction: [[probability, ...], ...], questions: [{step, answer,
+    given, support: [line, ...]}, ...]}: for each step the lines that were held before its own was written, and how
+    likely each was to be evicted. The lines that a question follows from, its support, have a ring at its step; the
+    question's own row says what was answered.
     """
     lines, held, eviction, questions = (watched[key] for key in ("lines", "held", "eviction", "questions"))
     handles = [Line2D([], [], linestyle="", **RING), Line2D([], [], **DOTTED)]
@@ -59,7 +61,7 @@ def draw_buffer(watched: Mapping[str, Any], title: str = "") -> Figure:
     labels = []
     for t, line in enumerate(lines):
         question, text = by_step.get(t), textwrap.shorten(line, 44)
-        labels.append(text if question is None else f"{text}? {_said(question)}")
+        labels.append(plain(text if question is None else f"{text}? {_said(question)}", 90))
     ax.set_yticks(steps, labels, fontsize=8)
     for t, label in zip(steps, ax.get_yticklabels(), strict=True):
         label.set_color(PALETTE[1] if t in by_step else INK)

@@ -9,8 +9,9 @@ from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from memjax.reporting.runs import Run, drawn_from, pick
-from memjax.reporting.style import INK, PALETTE, new_figure, shown_names, styled
+from memjax.reporting.description import WalkPicture
+from memjax.reporting.run_folder import drawn_from, pick
+from memjax.reporting.style import INK, PALETTE, Shown, new_figure, plain
 
 # What a cell may be, by its code: unseen, floor, wall, then objects by their colour.
 KINDS = ("not seen", "floor", "wall", "red", "cyan", "yellow", "lime")
@@ -24,14 +25,13 @@ _PAINT: dict[str, Any] = {
 }
 
 
-@styled
-def walk(runs: Sequence[Run]) -> Figure | None:
-    """The test episode of the first run that has one. None if no run has one."""
-    for run, name in zip(runs, shown_names(runs)):
-        watched = pick(run.evaluation, "maze")
+def walk(panel: WalkPicture, runs: Sequence[Shown]) -> Figure | None:
+    """That of the first run that has one. None if no run has one."""
+    for _, name, run, _ in runs:
+        watched = pick(run.evaluation, *panel.path)
         if watched is not None:
-            with drawn_from(run, "maze"):
-                return draw_walk(watched, f"{name}: {run.label}")
+            with drawn_from(run, ".".join(panel.path)):
+                return draw_walk(watched, f"{name}: {plain(run.label)}")
     return None
 
 
@@ -40,7 +40,10 @@ def draw_walk(watched: Mapping[str, Any], title: str = "") -> Figure:
     held longest: the view, then the views held, oldest first, each with the step of which it is, how much it was
     attended to and how likely it was to stay. Of many, those that were attended to most.
 
-    watched: as `memjax.training.agents.watch` gives it.
+    watched: {grid: [[code]] of the maze's cells, one of `KINDS`; place: [[row, column, direction], ...] at each step
+    and at the end; end: text; view: [[[code]]], action: [text], actions: [[probability]] at each step; held, attention,
+    eviction: [[number, ...], ...]}: for each step the steps at which the entries held came, how much each was attended
+    to, how likely each was to be evicted.
     """
     moments = _moments(watched["held"])
     entries = min(ENTRIES, max(1, *(len(held) for held in watched["held"])))
@@ -52,7 +55,7 @@ def draw_walk(watched: Mapping[str, Any], title: str = "") -> Figure:
         ax = _view(figure.add_subplot(grid[1, column]), watched["view"][t])
         action = watched["action"][t]
         ax.set_title(f"step {t}", fontsize=10, color=PALETTE[1])
-        ax.set_xlabel(f"{action}, {max(watched['actions'][t]):.0%}", fontsize=9)
+        ax.set_xlabel(plain(f"{action}, {max(watched['actions'][t]):.0%}"), fontsize=9)
         entries_now = zip(watched["held"][t], watched["attention"][t], watched["eviction"][t], strict=True)
         most = sorted(sorted(entries_now, key=lambda entry: -entry[1])[:ENTRIES])
         for row, (came, seen, goes) in enumerate(most):
@@ -92,7 +95,7 @@ def _draw_map(ax: Axes, watched: Mapping[str, Any], moments: Sequence[int], titl
             ax.annotate(str(t), (column, row), xytext=(3, 4), textcoords="offset points", fontsize=8, color=PALETTE[1])
     _bare(ax)
     ax.set_title(title)
-    ax.set_xlabel(f"the maze from above: {steps} steps, {watched['end']}", fontsize=9)
+    ax.set_xlabel(plain(f"the maze from above: {steps} steps, {watched['end']}"), fontsize=9)
 
 
 def _view(ax: Axes, view: Sequence[Sequence[int]]) -> Axes:
