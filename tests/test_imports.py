@@ -19,12 +19,16 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ops": ({"typing"}, {"jax", "numpy"}),
     "environments": ({"errors", "typing"}, {"jax", "numpy"}),
     "memories": ({"errors", "ops", "typing"}, {"flax", "jax", "numpy"}),
+    "layers": ({"errors", "memories", "ops", "typing"}, {"flax", "jax"}),
     "functional": ({"errors", "memories", "typing"}, {"jax"}),
     "tasks": ({"environments", "errors"}, {"numpy"}),
     "schema": ({"tasks"}, set()),
     "limits": ({"errors", "schema"}, set()),
     "config": ({"errors", "limits", "schema", "settings", "tasks"}, set()),
-    "models": ({"config", "errors", "functional", "memories", "ops", "tasks", "typing"}, {"flax", "jax", "numpy"}),
+    "models": (
+        {"config", "errors", "functional", "layers", "memories", "ops", "tasks", "typing"},
+        {"flax", "jax", "numpy"},
+    ),
     "training": (
         {"config", "environments", "errors", "files", "functional", "memories", "models", "ops", "tasks", "typing"},
         {"absl", "chex", "etils", "flax", "grain", "jax", "numpy", "optax", "orbax", "rich", "tensorboardX"},

@@ -9,17 +9,14 @@ import jax.numpy as jnp
 from memjax import memories
 from memjax.config import CellConfig, Config, NavigatorConfig, ReaderConfig, SequenceModelConfig
 from memjax.errors import MemjaxError, require
+from memjax.layers import LMM, MAC, MAG, MAL, DNCCell, ExternalCell, NTMCell, NUTMCell, WindowAttention
 from memjax.models.asked import AskedMemory
-from memjax.models.cells import DNCCell, ExternalCell, NTMCell, NUTMCell
 from memjax.models.direct import DirectlyReason, HistorySampler, MultiHopReason
 from memjax.models.language import LanguageModel, SequenceModel, generate
 from memjax.models.memory_network import MemN2N, answer_rows
 from memjax.models.memory_network_language import MemN2NLanguage
 from memjax.models.navigator import Navigator
 from memjax.models.stream_reader import StreamReader
-from memjax.models.surprise_layer import LMM
-from memjax.models.titans import MAC, MAG, MAL
-from memjax.models.window_attention import WindowAttention
 from memjax.tasks.algorithmic import BitsShape
 from memjax.tasks.contract import TaskShape
 from memjax.tasks.episodic import Episodic
