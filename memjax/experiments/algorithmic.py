@@ -16,7 +16,7 @@ from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
 from memjax.errors import require
 from memjax.experiments.family import Compared, DtypeName, Family, choices, require_whole_streams
 from memjax.experiments.report_columns import ERROR
-from memjax.models import DNCCell, NTMCell, NUTMCell
+from memjax.layers import DNCCell, NTMCell, NUTMCell
 from memjax.reporting.description import Column, Lines, Report, tag_panels
 from memjax.tasks import BitsShape, BitsTask, check_batch
 from memjax.training.data import Layout

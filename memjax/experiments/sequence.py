@@ -15,7 +15,8 @@ from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
 from memjax.errors import require
 from memjax.experiments.family import Compared, DtypeName, Family, require_whole_streams
 from memjax.experiments.report_columns import ACCURACY, ERROR
-from memjax.models import LMM, MAC, MAG, MAL, LanguageModel, MemN2NLanguage, SequenceModel, WindowAttention
+from memjax.layers import LMM, MAC, MAG, MAL, WindowAttention
+from memjax.models import LanguageModel, MemN2NLanguage, SequenceModel
 from memjax.models.language import BLOCK
 from memjax.reporting.description import Column, Report, tag_panels
 from memjax.tasks import SequenceShape, SequenceTask, check_batch

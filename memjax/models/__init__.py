@@ -1,17 +1,14 @@
-"""Around a memory: query encoders, readers, heads, rehearser; systems that read the stream itself; sequence layers."""
+"""Around a memory: query encoders, readers, heads, rehearser; systems that read the stream itself; sequence models."""
 
+from memjax.layers import LMM, MAC, MAG, MAL, DNCCell, NTMCell, NUTMCell, WindowAttention
 from memjax.models.asked import AskedMemory
 from memjax.models.asked import AskedMemory as MemoryModel
-from memjax.models.cells import DNCCell, NTMCell, NUTMCell
 from memjax.models.direct import DirectlyReason, HistorySampler, MultiHopReason
 from memjax.models.language import LanguageModel, SequenceModel, generate
 from memjax.models.memory_network import MemN2N, answer_rows
 from memjax.models.memory_network_language import MemN2NLanguage
 from memjax.models.navigator import Navigator
 from memjax.models.stream_reader import StreamReader
-from memjax.models.surprise_layer import LMM
-from memjax.models.titans import MAC, MAG, MAL
-from memjax.models.window_attention import WindowAttention
 
 System = MemoryModel | DirectlyReason | MultiHopReason | HistorySampler
 

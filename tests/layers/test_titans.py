@@ -11,9 +11,7 @@ from oracles import sequence
 from oracles.checking import assert_close, assert_finite, assert_same, float64
 
 from memjax.errors import MemjaxError
-from memjax.models.surprise_layer import LMM
-from memjax.models.titans import MAC, MAG, MAL
-from memjax.models.window_attention import WindowAttention
+from memjax.layers import LMM, MAC, MAG, MAL, WindowAttention
 
 WIDTH, HEADS, WINDOW, L = 8, 2, 4, 11
 SIZES = {"width": WIDTH, "heads": HEADS, "persistent": 3}

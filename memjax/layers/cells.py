@@ -9,8 +9,8 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import require, require_count
+from memjax.layers.stream_state import check_state
 from memjax.memories.weights import interface_params, lstm_params, program_params
-from memjax.models.streams import check_state
 from memjax.ops.recurrence import computed_again
 from memjax.typing import Any, Array, Float, Key, State
 
@@ -135,7 +135,7 @@ class NUTMCell(DNCCell):
     loss.
 
     >>> import flax.linen as nn, jax, jax.numpy as jnp
-    >>> from memjax.models import NUTMCell
+    >>> from memjax.layers import NUTMCell
     >>> model = nn.RNN(NUTMCell(features=3, rows=8, memory_width=6, read_heads=2, hidden=16, programs=2))
     >>> model.init_with_output(jax.random.key(0), jnp.ones((4, 10, 5)))[0].shape
     (4, 10, 3)

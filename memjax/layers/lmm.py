@@ -8,8 +8,8 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import require
+from memjax.layers.stream_state import check_stream, memory_settings, persistent_tokens
 from memjax.memories.surprise import EPSILON, empty_memory, surprise_gates, unit
-from memjax.models.streams import check_stream, memory_settings, persistent_tokens
 from memjax.typing import Any, Array, Bool, Float
 
 

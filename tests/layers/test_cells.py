@@ -14,8 +14,8 @@ import pytest
 from oracles.checking import assert_close, assert_finite
 
 from memjax import MemjaxError, memories
+from memjax.layers import DNCCell, NTMCell, NUTMCell
 from memjax.memories import memorize
-from memjax.models import DNCCell, NTMCell, NUTMCell
 
 B, L, D = 2, 5, 4
 SIZES = {"memory_width": 3, "read_heads": 2, "hidden": 6}

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax.errors import require
-from memjax.models.streams import check_stream, persistent_tokens
+from memjax.layers.stream_state import check_stream, persistent_tokens
 from memjax.typing import Any, Array, Bool, Float, Int
 
 FAR = -1e30  # a score that no softmax sees; -inf would be NaN where nothing may be seen

@@ -3,7 +3,6 @@
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from memjax.errors import require
 from memjax.typing import Any, Array, State
@@ -46,13 +45,3 @@ def check_state(state: State | None, empty: State) -> None:
         type(state) is type(empty) and given == own,
         f"this state is another layer's: {type(state).__name__} of shapes {given}, not {type(empty).__name__} of {own}",
     )
-
-
-def check_tokens(tokens: Array, vocabulary: int) -> None:
-    """Raises `MemjaxError` for what is no sequence of tokens, and for tokens out of range if they are known."""
-    one = tokens.ndim == 1 and jnp.issubdtype(tokens.dtype, jnp.integer)
-    require(one, f"tokens are one sequence of whole numbers, [L], not {tokens.dtype}{list(tokens.shape)}")
-    if tokens.size and not isinstance(tokens, jax.core.Tracer):
-        known = np.asarray(tokens)
-        low, high = known.min(), known.max()
-        require(low >= 0 and high < vocabulary, f"tokens must be in [0, {vocabulary}); they go from {low} to {high}")

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import require
+from memjax.layers.lmm import LMM, HeadMemory, SurpriseLayerState
+from memjax.layers.stream_state import check_stream, memory_settings, persistent_tokens
+from memjax.layers.window_attention import WindowAttention, WindowState, attend
 from memjax.memories.surprise import EPSILON, empty_memory, unit
-from memjax.models.streams import check_stream, memory_settings, persistent_tokens
-from memjax.models.surprise_layer import LMM, HeadMemory, SurpriseLayerState
-from memjax.models.window_attention import WindowAttention, WindowState, attend
 from memjax.typing import Any, Array, Bool, Float, Int
 
 
