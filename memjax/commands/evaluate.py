@@ -5,7 +5,7 @@ from typing import Any
 
 from absl import flags
 
-from memjax.commands.shared import make_console, run_folders
+from memjax.commands.shared import command_line, make_console, run_folders
 from memjax.config.overrides import override
 from memjax.errors import MemjaxError, require
 from memjax.experiments.prepare import prepare
@@ -43,7 +43,7 @@ def run(arguments: Sequence[str]) -> None:
         prepared = prepare(changed)
         if changed.task != config.task:
             _check_same_words(config, prepared.task)
-        experiment.evaluate(prepared, folder, values.split, file)
+        experiment.evaluate(prepared, folder, values.split, file, command_line())
     print_table([load_run(folder) for folder in folders], make_console())
 
 

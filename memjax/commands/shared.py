@@ -1,5 +1,7 @@
 """What several commands do alike: where they print, which run folders they are given, the report of runs."""
 
+import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +17,11 @@ def make_console(quiet: bool = False) -> Console:
     """The terminal; what is no terminal has room for every table."""
     console = Console(quiet=quiet)
     return console if console.is_terminal else Console(width=max(console.width, 240), quiet=quiet)
+
+
+def command_line() -> str:
+    """What the user typed, as a shell would take it."""
+    return shlex.join(["memjax", *sys.argv[1:]])
 
 
 def run_folders(arguments: Sequence[str], values: flags.FlagValues, command: str) -> list[Path]:

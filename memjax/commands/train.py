@@ -6,7 +6,7 @@ from typing import Any
 
 from absl import flags
 
-from memjax.commands.shared import make_console, report
+from memjax.commands.shared import command_line, make_console, report
 from memjax.config.overrides import own_flags, parse_flags
 from memjax.errors import MemjaxError, require
 from memjax.experiments.arguments import read_settings
@@ -54,7 +54,7 @@ def run(arguments: Sequence[str]) -> None:
     for note in prepared.task.notes:
         console.print(f"note: {note}", markup=False)
     experiment.train(prepared, folder, console, launch.profile)
-    experiment.evaluate(prepared, folder)
+    experiment.evaluate(prepared, folder, command=command_line())
     by_first(lambda: report([folder, *yardsticks(folder, config)], folder, console))
 
 

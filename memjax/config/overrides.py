@@ -1,5 +1,6 @@
 """From the arguments of a command to the settings of a config file. Whatever a user can get wrong becomes one line."""
 
+import contextlib
 import runpy
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from memjax.errors import MemjaxError, one_line, require, unknown
 
 PACKAGE = Path(__file__).parents[1]  # where an installed memjax has its configs
 Explain = Callable[[dict[str, Any], str], None]
+Complete = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def parse_flags(values: flags.FlagValues, arguments: Sequence[str], command: str = "") -> list[str]:
@@ -39,12 +41,17 @@ def split_source(arguments: Sequence[str], default: str) -> tuple[str, list[str]
     return (sources or [default])[0], [a for a in arguments if not a.startswith("--config=")]
 
 
-def read_overrides(source: str, values: flags.FlagValues, arguments: Sequence[str], explain: Explain) -> dict[str, Any]:
+def read_overrides(
+    source: str, values: flags.FlagValues, arguments: Sequence[str], complete: Complete, explain: Explain
+) -> dict[str, Any]:
     """The settings of a config file with `--config.KEY=VALUE` of the arguments; other flags go into `values`.
 
-    explain: is given the settings and the name of one that there is not, and may raise a `MemjaxError` that says more.
+    complete: fills in the defaults of what the file leaves out. explain: is given the settings and the name of one that
+    there is not, and may raise a `MemjaxError` that says more.
     """
     settings = load_config(source)
+    with contextlib.suppress(MemjaxError):  # what is wrong is told when the overrides are in
+        settings = ConfigDict(complete(settings.to_dict()))
     _check_overrides(settings, arguments, explain)
     config_flags.DEFINE_config_dict("config", settings, flag_values=values, sys_argv=["memjax", *arguments])
     rest = parse_flags(values, arguments, "train")

@@ -13,10 +13,10 @@ LARGEST_BATCH = 2**20
 class OptimizerConfig:
     """Adam with clipped gradients: linear warm-up, constant, then a linear fall to 0 over the last `decay_steps`."""
 
-    learning_rate: float
-    warmup_steps: int
-    decay_steps: int
-    clip_norm: float
+    learning_rate: float = 1e-3
+    warmup_steps: int = 100
+    decay_steps: int = 0
+    clip_norm: float = 1.0
 
     def __post_init__(self):
         at_least(self, 0, "learning_rate", "warmup_steps", "decay_steps")
@@ -31,14 +31,14 @@ class TrainingConfig:
     """
 
     steps: int
-    batch_size: int
-    microbatches: int
-    log_every: int
-    validate_every: int
-    validate_examples: int
-    checkpoint_every: int
-    checkpoints: str
-    seed: int
+    batch_size: int = 32
+    microbatches: int = 1
+    log_every: int = 10
+    validate_every: int = 100
+    validate_examples: int = 256
+    checkpoint_every: int = 100
+    checkpoints: str = ""
+    seed: int = 0
 
     def __post_init__(self):
         at_least(
@@ -61,10 +61,10 @@ class MeshConfig:
     words. sequence: segments of the stream, while they are encoded.
     """
 
-    data: int
-    fsdp: int
-    sequence: int
-    model: int
+    data: int = -1
+    fsdp: int = 1
+    sequence: int = 1
+    model: int = 1
 
     def __post_init__(self):
         sizes = dataclasses.asdict(self)

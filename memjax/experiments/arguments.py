@@ -9,7 +9,7 @@ from absl import flags
 from memjax import memories
 from memjax.config.overrides import read_overrides, split_source
 from memjax.errors import require
-from memjax.experiments.reading import from_mapping
+from memjax.experiments.reading import from_mapping, resolved
 
 DEFAULT = "configs/evidence.py:demo"
 
@@ -20,7 +20,7 @@ def read_settings(arguments: Sequence[str]) -> tuple[Any, Path]:
     flags.DEFINE_string("run", None, "where the run is kept", flag_values=values)
     flags.DEFINE_string("data_dir", None, "where prepared data lies", flag_values=values)
     source, rest = split_source(arguments, DEFAULT)
-    settings = read_overrides(source, values, rest, explain)
+    settings = read_overrides(source, values, rest, resolved, explain)
     if values.data_dir is not None:
         name = settings["task"]["name"]
         require("data_dir" in settings["task"], f"--data_dir is not for the {name} task, which needs no data")

@@ -11,16 +11,20 @@ from jax.sharding import Mesh
 
 from memjax.training.data import Examples, Layout, evaluation_batches
 from memjax.training.sharding import place_batch, replicated, rows_here
-from memjax.typing import Any, Array, Float, Params, Split
+from memjax.typing import Any, Array, Float, Int, Params, Split
 
 
 class MetricSums(NamedTuple):
-    """Of one example: the sum of its losses (nats), how many these are; how many answers were correct, of how many."""
+    """Of one example: the sum of its losses (nats), how many these are; how many answers were correct, of how many.
+
+    prediction: the class that was answered, where an example has one answer.
+    """
 
     loss_sum: Float[Array, ""]
     loss_count: Float[Array, ""]
     correct: Float[Array, ""]
     total: Float[Array, ""]
+    prediction: Int[Array, ""] | None = None
 
 
 def make_evaluator(
@@ -30,11 +34,12 @@ def make_evaluator(
 
     Metrics: accuracy, answer_loss (nats; where there is one), answers, examples, and all but the loss for each value of
     each tag in `tags`. What diverged, so that its loss is not finite, is an error: counted in `diverged`, and
-    answer_loss is NaN.
+    answer_loss is NaN. unknown_labels: how many answers no model can give, if there are any; they are errors. What was
+    predicted of each example, in order, is appended to `predictions`, if it is given.
     """
     tags = task.shape.tags
 
-    def sums(params: Params, batch: dict, weight: jax.Array) -> dict:
+    def sums(params: Params, batch: dict, weight: jax.Array) -> tuple[dict, jax.Array | None]:
         params = jax.lax.with_sharding_constraint(params, replicated(mesh))
         measured = jax.vmap(measure, (None, 0))(params, batch)
         finite = jnp.isfinite(measured.loss_sum)
@@ -44,16 +49,22 @@ def make_evaluator(
         totals = {"all": stacked.sum(0)}
         for tag, values in tags.items():
             totals[tag] = jax.nn.one_hot(batch[tag], len(values)).T @ stacked
-        return totals
+        return totals, measured.prediction
 
     sums, rows = jax.jit(sums, out_shardings=replicated(mesh)), rows_here(mesh, batch_size)
 
-    def evaluate(params: Params, split: Split, limit: int | None = None) -> dict[str, Any]:
+    def evaluate(
+        params: Params, split: Split, limit: int | None = None, predictions: list[np.ndarray] | None = None
+    ) -> dict[str, Any]:
         totals: dict[str, np.ndarray] = {}
         for batch, weight in evaluation_batches(task, layout, split, batch_size, limit, rows):
             weighted = place_batch(mesh, {"weight": weight}, batch_size)
-            part = jax.device_get(sums(params, place_batch(mesh, batch, batch_size, layout.segmented), **weighted))
+            part, predicted = jax.device_get(
+                sums(params, place_batch(mesh, batch, batch_size, layout.segmented), **weighted)
+            )
             totals = {name: totals.get(name, 0) + value.astype(np.float64) for name, value in part.items()}
+            if predictions is not None and predicted is not None and jax.process_count() == 1:
+                predictions.append(predicted[weight > 0])
         loss_sum, loss_count, correct, total, diverged, examples = totals["all"]
         by_tag = {
             tag: {
@@ -72,6 +83,7 @@ def make_evaluator(
             "answers": int(total),
             "examples": int(examples),
             "diverged": int(diverged),
+            **({"unknown_labels": int(total - loss_count)} if 0 < loss_count < total else {}),
             "tags": by_tag,
         }
 

@@ -2,12 +2,15 @@
 
 import contextlib
 import math
+import platform
 import time
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 from etils import epath
 from rich.console import Console
 
@@ -17,6 +20,8 @@ from memjax.training.phase import Experiment, load_phase, phase_evaluator, run_p
 from memjax.training.processes import by_first, require_shared
 from memjax.training.sharding import fetch
 from memjax.typing import Params, Split
+
+VERSIONS = ("memjax", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint")
 
 
 def train(experiment: Experiment, folder: Path, console: Console, profile: bool = False) -> Params:
@@ -64,14 +69,18 @@ def _taken(folder: Path, experiment: Experiment) -> Iterator[None]:
 
 
 def evaluate(
-    experiment: Experiment, folder: Path, split: Split = "test", file: str = "evaluation.json"
+    experiment: Experiment, folder: Path, split: Split = "test", file: str = "evaluation.json", command: str = ""
 ) -> dict[str, Any]:
-    """Tests the newest checkpoint of a run on a split; writes and returns `file` of the run folder."""
+    """Tests the newest checkpoint of a run on a split; writes and returns `file` of the run folder.
+
+    command: what the user typed, for the report.
+    """
     task, *before, last = experiment.task, *experiment.phases
     began = time.perf_counter()
     step, params = load_phase(experiment, folder, last)
     params = fetch(experiment.mesh, params)
-    metrics = phase_evaluator(experiment, last)(params, split)
+    predictions: list[np.ndarray] = []
+    metrics = phase_evaluator(experiment, last)(params, split, predictions=predictions)
     result = {
         "split": split,
         "label": experiment.recipe.label,
@@ -83,12 +92,18 @@ def evaluate(
         "state_bytes": None,
         "metrics": metrics,
         "report": experiment.recipe.report,
+        "command": command,
+        "versions": {name: metadata.version(name) for name in VERSIONS} | {"python": platform.python_version()},
     }
     result |= experiment.recipe.facts(params, metrics)
+    if experiment.recipe.shown and predictions:
+        result |= experiment.recipe.shown(split, np.concatenate(predictions))
     for phase in before:
         _, learned = load_phase(experiment, folder, phase)
         result[phase.name] = _without_nan(phase_evaluator(experiment, phase)(learned, split))
     result["metrics"] = _without_nan(result["metrics"])
+    if unknown := metrics.get("unknown_labels"):
+        result["notes"].append(f"{unknown} of {metrics['answers']} answers are none that train has: they are errors")
     if metrics["diverged"]:
         result["notes"].append(f"on {metrics['diverged']} of {metrics['examples']} examples the memory diverged")
     result["seconds"] = time.perf_counter() - began

@@ -17,7 +17,7 @@ from memjax.training.loop import fit
 from memjax.training.objective import Example, Loss
 from memjax.training.sharding import placed
 from memjax.training.step import TrainState, init_state, make_optimizer, make_step
-from memjax.typing import Key, Params
+from memjax.typing import Key, Params, Split
 
 
 def _own(own: Params, learned: Params | None) -> Params:
@@ -46,7 +46,8 @@ class Recipe(NamedTuple):
 
     label: the system in words. Each phase is given, frozen, what the one before has learned; the last one, "train", is
     what the experiment is about. facts: what an evaluation says besides, from the last phase's parameters and metrics;
-    it may add to these. report: what a report shows of it, as plain data (`memjax.reporting.description`).
+    it may add to these. report: what a report shows of it, as plain data (`memjax.reporting.description`). shown: of
+    what was predicted of each example of a split, what the report tells of single ones.
     """
 
     label: str
@@ -54,6 +55,7 @@ class Recipe(NamedTuple):
     layout: Layout
     facts: Callable[[Params, dict[str, Any]], dict[str, Any]]
     report: Mapping[str, Any]
+    shown: Callable[[Split, np.ndarray], dict[str, Any]] | None = None
 
 
 class Experiment(NamedTuple):

@@ -47,8 +47,8 @@ class ReaderConfig:
 class RetentionTrainingConfig(TrainingConfig):
     """Training, after `base_steps` under FIFO. reward: what an eviction is rewarded for (`rewards`)."""
 
-    base_steps: int
-    reward: Literal["answers", "facts"]
+    base_steps: int = 0
+    reward: Literal["answers", "facts"] = "answers"
 
     def __post_init__(self):
         super().__post_init__()

@@ -4,20 +4,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from memjax.experiments.stream_qa.rehearsal_objective import answer_example
+from memjax.experiments.stream_qa.rehearsal_objective import answer
 from memjax.functional import functional
 from memjax.models import MemoryModel, System
 from memjax.tasks import Task
 from memjax.training.data import Layout, evaluation_batches
 from memjax.training.evaluate import MetricSums
+from memjax.training.objective import answer_metrics
 from memjax.typing import Batch, Params
 
 
 def measure_answer(model: System, params: Params, example: dict) -> MetricSums:
     """One question. An answer that no model can give (label below 0) is an error, and has no part in the loss."""
-    metrics, known = answer_example(model, params, example), example["label"] >= 0
+    logits, _ = answer(model, params, example)
+    metrics, known = answer_metrics(logits, example["label"]), example["label"] >= 0
     loss = jnp.where(known, metrics["answer_loss"], 0)
-    return MetricSums(loss, known.astype(loss.dtype), metrics["accuracy"], jnp.ones(()))
+    return MetricSums(loss, known.astype(loss.dtype), metrics["accuracy"], jnp.ones(()), logits.argmax())
 
 
 def trimmed(batch: Batch) -> Batch:

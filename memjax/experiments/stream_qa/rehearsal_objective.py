@@ -10,11 +10,10 @@ from memjax.training.objective import Example, Loss, Metrics, answer_metrics, me
 from memjax.typing import Any, Array, Key, Params
 
 
-def answer_example(model: System, params: Params, example: Example, key: Key | None = None) -> Metrics:
-    """Memorizes and answers one example: its metrics."""
-    slots, _ = _call(model, params, "memorize", example["stream"], example["mask"], key=key)
-    logits = _call(model, params, "answer", slots, example["query"], example.get("candidates"))
-    return answer_metrics(logits, example["label"])
+def answer(model: System, params: Params, example: Example, key: Key | None = None) -> tuple[Array, Array]:
+    """Memorizes and answers one example: the logits, and the memory's own loss."""
+    slots, aux_loss = _call(model, params, "memorize", example["stream"], example["mask"], key=key)
+    return _call(model, params, "answer", slots, example["query"], example.get("candidates")), aux_loss
 
 
 def answer_objective(model: System) -> Loss:
@@ -22,7 +21,7 @@ def answer_objective(model: System) -> Loss:
 
     def one(params: Params, frozen: Params, example: Example) -> Metrics:
         del frozen
-        return answer_example(model, params, example)
+        return answer_metrics(answer(model, params, example)[0], example["label"])
 
     return mean_objective(one, lambda means: (means["answer_loss"], means))
 

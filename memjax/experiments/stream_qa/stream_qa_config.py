@@ -60,10 +60,10 @@ class ModelConfig:
     head_layers: hidden layers before the logits, of a task whose answers are classes.
     """
 
-    width: int
-    hops: int
-    head_layers: int
-    dtype: DtypeName
+    width: int = 64
+    hops: int = 2
+    head_layers: int = 0
+    dtype: DtypeName = "float32"
 
     def __post_init__(self):
         check_widths(self, "width")
@@ -76,20 +76,22 @@ class ModelConfig:
 class RehearsalConfig:
     """Weights of the three losses, what is rehearsed, and by what. fragments=0: no rehearsal. negatives=0: all items.
 
+    Weights, fragments and mask_ratio by default as in the papers; layers as fit a CPU.
+
     norm_slots: LayerNorm on the slots in the rehearser.
     """
 
-    recollection: float
-    familiarity: float
-    answer: float
-    fragments: int
-    mask_ratio: float
-    sampler: Literal["history", "random"]
-    deterministic: bool
-    negatives: int
-    layers: int
-    heads: int
-    norm_slots: bool
+    recollection: float = 1.0
+    familiarity: float = 0.5
+    answer: float = 1.0
+    fragments: int = 6
+    mask_ratio: float = 0.5
+    sampler: Literal["history", "random"] = "random"
+    deterministic: bool = False
+    negatives: int = 0
+    layers: int = 2
+    heads: int = 4
+    norm_slots: bool = False
 
     def __post_init__(self):
         check_counts(self, 1, "layers")
@@ -101,7 +103,7 @@ class RehearsalConfig:
 class StreamQATrainingConfig(TrainingConfig):
     """Training, after that of a history sampler where one is needed."""
 
-    sampler_steps: int
+    sampler_steps: int = 0
 
     def __post_init__(self):
         super().__post_init__()
@@ -115,11 +117,11 @@ class StreamQAConfig:
     system: Literal["memory", "directly", "multi_hop"]
     task: Any
     memory: MemoryConfig
-    model: ModelConfig
-    rehearsal: RehearsalConfig
-    optimizer: OptimizerConfig
     training: StreamQATrainingConfig
-    mesh: MeshConfig
+    model: ModelConfig = ModelConfig()
+    rehearsal: RehearsalConfig = RehearsalConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+    mesh: MeshConfig = MeshConfig()
 
     @property
     def rehearses(self) -> bool:

@@ -13,6 +13,7 @@ from memjax.experiments.stream_qa.rehearsal_objective import (
     neighbours,
     rehearsal_objective,
 )
+from memjax.experiments.stream_qa.shown_examples import shown_examples
 from memjax.experiments.stream_qa.stream_qa_config import StreamQAConfig, check_stream_qa
 from memjax.experiments.stream_qa.stream_qa_models import build, build_sampler
 from memjax.experiments.stream_qa.stream_qa_report import stream_qa_report
@@ -51,8 +52,8 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
         return found
 
     among = config.rehearsal.negatives + 1 if config.rehearsal.negatives else task.shape.items
-    report = stream_qa_report(task.shape.tags, task.shape.classes, among, sampler=sampler is not None)
-    return Recipe(_label(config), tuple(phases), layout, facts, report.to_json())
+    report = stream_qa_report(task.shape.tags, task.shape.classes, among, sampler=sampler is not None).to_json()
+    return Recipe(_label(config), tuple(phases), layout, facts, report, partial(shown_examples, task))
 
 
 def _phase(name: str, steps: int, model: System | HistorySampler, loss: Loss, stream: int = 0) -> Phase:
