@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
@@ -58,7 +58,7 @@ class AlgorithmicConfig:
     model: CellConfig
     optimizer: OptimizerConfig
     training: TrainingConfig
-    mesh: MeshConfig
+    mesh: MeshConfig = field(default_factory=MeshConfig)
 
 
 def check_algorithmic(config: AlgorithmicConfig) -> None:

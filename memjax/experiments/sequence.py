@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
@@ -91,7 +91,7 @@ class SequenceConfig:
     model: SequenceModelConfig
     optimizer: OptimizerConfig
     training: TrainingConfig
-    mesh: MeshConfig
+    mesh: MeshConfig = field(default_factory=MeshConfig)
 
 
 def check_sequence(config: SequenceConfig) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from memjax.reporting.description import BufferPicture
 from memjax.reporting.run_folder import drawn_from, pick
@@ -67,6 +68,7 @@ def draw_buffer(watched: Mapping[str, Any], title: str = "") -> Figure:
         label.set_color(PALETTE[1] if t in by_step else INK)
     ax.grid(visible=False)
     ax.set(xlabel="step of the stream")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_title(title)
     bar = figure.colorbar(drawn, ax=ax, fraction=0.03, pad=0.02)
     bar.set_label("probability of being kept")

@@ -11,7 +11,7 @@ STYLE = """
 @media (prefers-color-scheme: dark) { :root { --page: #17181a; --ink: #dededb; --faint: #a3a39f; --line: #3a3b3e;
   --mark: #ffb37a; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; padding: 3rem 1.5rem 4rem; max-width: 68rem; background: var(--page); color: var(--ink);
+body { margin: 0 auto; padding: 3rem 1.5rem 4rem; max-width: 74rem; background: var(--page); color: var(--ink);
   font: 1rem/1.55 system-ui, "Segoe UI", "Helvetica Neue", Arial, sans-serif; overflow-wrap: anywhere; }
 h1 { font-size: 1.7rem; font-weight: 600; line-height: 1.25; margin: 0 0 .3rem; }
 h2 { font-size: 1.15rem; font-weight: 600; margin: 2.8rem 0 .7rem; }
@@ -24,7 +24,7 @@ ul { padding-left: 1.2rem; }
 .headline { margin: 1.2rem 0 0; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; overflow-wrap: normal; }
-th, td { padding: .35rem .9rem .35rem 0; text-align: right; border-bottom: 1px solid var(--line); vertical-align: top; }
+th, td { padding: .35rem .8rem .35rem 0; text-align: right; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { font-weight: 600; color: var(--faint); vertical-align: bottom; }
 th.words, td.words { text-align: left; min-width: 6rem; }
 th, td { white-space: nowrap; }

@@ -71,10 +71,12 @@ def page_text(
 ) -> str:
     """The HTML of the page, with the pictures (PNG bytes by name) in it."""
     names, parts = distinct_names(runs), with_parts(runs)
-    title = names[0] if len(runs) == 1 else f"{len(runs)} runs"
+    title = "Compared systems" if comparison else f"{len(runs)} runs"
+    if len(runs) == 1 and not comparison:
+        title = names[0]
     texts = [f"<h1>{escape(title)}</h1>", paragraph(_subtitle(runs))]
     texts += [paragraph(text, "mark") for text in unfinished(runs)]
-    if len(runs) == 1 and runs[0].evaluation is not None:
+    if len(runs) == 1 and not comparison and runs[0].evaluation is not None:
         result, words = headline(runs[0], runs)
         texts.append(f'<p class="headline"><strong>{escape(result)}</strong> {escape(words)}</p>')
     texts.append(table("Comparison", comparison, WORDS, MEANING))

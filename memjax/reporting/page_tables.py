@@ -42,14 +42,16 @@ def _split_row(run: str, split: str, step: Any, results: Row, metrics: Any) -> R
 
 
 def headline(run: Run, runs: Sequence[Run]) -> tuple[str, str]:
-    """(number, words) of a run's result: "93.1", "all %, 95% interval 91.4 to 94.5, 1,000 examples"."""
+    """(number, words) of a run's result: "93.1%", "all, 95% interval 91.4 to 94.5, 1,000 examples"."""
     evaluation = run.evaluation or {}
     column, metrics = report_of(run, runs).first, evaluation.get("metrics")
     interval = interval_text(column, metrics, evaluation.get("interval"))
-    words = [column.name, f"95% interval {interval}" if interval != MISSING else ""]
+    name = column.name.removesuffix(" %")
+    unit = "%" if name != column.name else ""
+    words = [name, f"95% interval {interval}" if interval != MISSING else ""]
     examples = number_text(number(evaluation.get("examples")), "count")
     words.append(f"{examples} examples" if examples != MISSING else "")
-    return result_row([column], metrics)[column.name], ", ".join(filter(None, words))
+    return result_row([column], metrics)[column.name] + unit, ", ".join(filter(None, words))
 
 
 def example_rows(evaluation: Any) -> list[Row]:

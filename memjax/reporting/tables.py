@@ -88,9 +88,12 @@ def tag_tables(runs: Sequence[Run]) -> list[TagTable]:
 
 
 def tag_rows(runs: Sequence[Run], table: TagTable) -> list[Row]:
-    """A row for each value of a tag ("task": 1, 2, ...), a column for each evaluation that has it; [] if none has."""
+    """A row for each value of a tag ("task": 1, 2, ...), a column for each evaluation that has it and whose report has
+    the table; [] if none has.
+    """
     parts = with_parts(runs)
-    metrics = {name: pick(part.evaluation, "metrics") for name, part in zip(distinct_names(parts), parts)}
+    having = [(n, part) for n, part in zip(distinct_names(parts), parts) if table in report_of(part, runs).panels]
+    metrics = {name: pick(part.evaluation, "metrics") for name, part in having}
     by_run = {name: values for name, each in metrics.items() if (values := tag_values(each, table.tag))}
     names = list(dict.fromkeys(value for values in by_run.values() for value in values))
     if all(name.isdecimal() for name in names):
@@ -123,13 +126,14 @@ def unfinished(runs: Sequence[Run]) -> list[str]:
 
 def notes(runs: Sequence[Run]) -> list[str]:
     """The notes of the evaluations, each once, with the names of the runs if it is not a note of all of them."""
-    parts = [part for part in with_parts(runs) if part.evaluation is not None]
-    noted: dict[str, list[str]] = {}
-    for name, part in zip(distinct_names(parts), parts):
-        said = pick(part.evaluation, "notes")
-        for note in said if isinstance(said, list) else []:
-            noted.setdefault(str(note), []).append(name)
-    return [note if len(names) == len(parts) else f"{', '.join(names)}: {note}" for note, names in noted.items()]
+    noted: dict[str, dict[str, None]] = {}
+    tested = [run for run in runs if run.evaluation is not None]
+    for name, run in zip(distinct_names(tested), tested):
+        for part in with_parts([run]):
+            said = pick(part.evaluation, "notes")
+            for note in said if isinstance(said, list) else []:
+                noted.setdefault(str(note), {})[name] = None
+    return [note if len(names) == len(tested) else f"{', '.join(names)}: {note}" for note, names in noted.items()]
 
 
 def training_seconds(run: Run) -> float:

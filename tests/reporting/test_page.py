@@ -8,8 +8,13 @@ import pytest
 from matplotlib.image import imread
 
 from memjax.errors import MemjaxError
+<<<<<<< HEAD
 from memjax.experiments.stream_qa.stream_qa_report import stream_qa_report
 from memjax.reporting import load_run, page, write_report
+=======
+from memjax.reporting import compare, comparison_rows, load_run, page, write_report
+from memjax.reporting.comparison import MEANING
+>>>>>>> h5
 from memjax.reporting.page_tables import confusion_rows, differences, example_rows
 
 VOID = {"meta", "img", "br", "link", "input"}
@@ -81,6 +86,15 @@ def test_several_runs(make_run, tmp_path):
     assert {"alpha", "beta", "gamma"} <= set(parsed.texts)
     assert parsed.tags.count("details") == 3
     assert "What differs" in parsed.texts and "seed" in parsed.cells
+
+
+def test_a_comparison_stands_before_all_else(make_run, tmp_path):
+    run = load_run(extended(make_run, "a-0"))
+    parsed = parse(write_report([run], tmp_path, comparison=comparison_rows(compare({"<b>a": [run]}))))
+    assert "Compared systems" in parsed.texts
+    texts = [text for text in parsed.texts if text.strip()]
+    assert texts.index("Comparison") < texts.index("<b>a") < texts.index("First seeds") < texts.index("a-0")
+    assert "93.1%" not in texts and MEANING in texts
 
 
 def test_tasks_have_their_own_table(make_run, tmp_path):
@@ -155,8 +169,8 @@ def extended(make_run, name="run", **more):
 
 def test_the_headline_stands_at_the_top_with_its_interval(make_run):
     parsed = parse(write_report([load_run(extended(make_run))]))
-    at = parsed.texts.index("93.1")
-    assert parsed.texts[at + 1].strip() == "all %, 95% interval 91.4 to 94.5, 1,000 examples"
+    at = parsed.texts.index("93.1%")
+    assert parsed.texts[at + 1].strip() == "all, 95% interval 91.4 to 94.5, 1,000 examples"
     assert "91.4 to 94.5" in parsed.cells
 
 

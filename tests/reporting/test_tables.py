@@ -226,6 +226,8 @@ def test_notes_say_whose_they_are_where_not_all_have_them(make_run):
     a, b = (load_run(make_run(name, evaluation=evaluation(1, notes=["both", name]))) for name in "ab")
     assert notes([a, b]) == ["both", "a: a", "b: b"]
     assert notes([load_run(make_run("c", evaluation=evaluation(1, notes="text")))]) == []
+    a.more["other"] = {"metrics": {}, "notes": ["both", "a", "more"]}
+    assert notes([a, b]) == ["both", "a: a", "a: more", "b: b"]
 
 
 def test_what_the_columns_mean_is_said_once(make_run):
@@ -241,6 +243,8 @@ def test_a_family_may_show_what_is_right(make_run):
     run = load_run(make_run("mqn", evaluation=found))
     assert summary_rows([run])[0]["success %"] == "75.0"
     (table,) = tag_tables([run])
-    assert tag_rows([run], table) == [
+    old = load_run(make_run("old", evaluation=found | {"report": None}))  # has the tag, and another table
+    assert tag_tables([run, old]) == [table, TagTable("Error by colour", "colour", "error")]
+    assert tag_rows([run, old], table) == [
         {"accuracy % by colour": "red", "mqn": "50.0"}, {"accuracy % by colour": "blue", "mqn": "100.0"},
     ]  # fmt: skip

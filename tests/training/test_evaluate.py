@@ -103,7 +103,7 @@ def test_slot_changes_leave_padding_out():
         return batch | {"mask": batch["mask"] & real[np.arange(5), :, None]}
 
     padded = SimpleNamespace(shape=task.shape, notes=(), size=task.size, examples=examples)
-    changes = slot_changes(model, params, padded, 5)
+    changes = slot_changes(model, params, padded, layout_of(task), 5)
     assert len(changes) == 5 and changes[gap] == [None] * 3
     indices = np.arange(5) * task.size("test") // 5
     for t in (0, 1, 3, 4):
@@ -112,7 +112,7 @@ def test_slot_changes_leave_padding_out():
             batch = {name: x[i : i + 1] for name, x in examples("test", indices).items()}
             one = SimpleNamespace(size=lambda split: 1, examples=lambda *_, batch=batch: batch)
             one.shape, one.notes = task.shape, ()
-            alone.append(slot_changes(model, params, one, 1)[t])
+            alone.append(slot_changes(model, params, one, layout_of(task), 1)[t])
         np.testing.assert_allclose(changes[t], np.mean(alone, 0), atol=2e-5)
 
 

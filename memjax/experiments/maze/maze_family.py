@@ -1,7 +1,7 @@
 """Agents in mazes: what they do and what they keep are learned together, from rewards alone."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
@@ -50,7 +50,7 @@ class MazeConfig:
     actor_critic: ActorCritic
     optimizer: OptimizerConfig
     training: TrainingConfig
-    mesh: MeshConfig
+    mesh: MeshConfig = field(default_factory=MeshConfig)
 
 
 def check_maze(config: MazeConfig) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
@@ -65,7 +65,7 @@ class RetentionConfig:
     actor_critic: ActorCritic
     optimizer: OptimizerConfig
     training: RetentionTrainingConfig
-    mesh: MeshConfig
+    mesh: MeshConfig = field(default_factory=MeshConfig)
 
 
 def check_retention(config: RetentionConfig) -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from memjax import memories
@@ -118,10 +118,10 @@ class StreamQAConfig:
     task: Any
     memory: MemoryConfig
     training: StreamQATrainingConfig
-    model: ModelConfig = ModelConfig()
-    rehearsal: RehearsalConfig = RehearsalConfig()
-    optimizer: OptimizerConfig = OptimizerConfig()
-    mesh: MeshConfig = MeshConfig()
+    model: ModelConfig = field(default_factory=ModelConfig)
+    rehearsal: RehearsalConfig = field(default_factory=RehearsalConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    mesh: MeshConfig = field(default_factory=MeshConfig)
 
     @property
     def rehearses(self) -> bool:
