@@ -16,7 +16,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "errors": (set(), set()),
     "files": ({"errors"}, set()),
     "settings": ({"errors"}, set()),
-    "ops": ({"typing"}, {"jax", "numpy"}),
+    "ops": ({"errors", "typing"}, {"jax", "numpy"}),
     "environments": ({"errors", "typing"}, {"jax", "numpy"}),
     "memories": ({"errors", "ops", "typing"}, {"flax", "jax", "numpy"}),
     "functional": ({"errors", "memories", "typing"}, {"jax"}),
