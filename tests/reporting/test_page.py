@@ -8,13 +8,9 @@ import pytest
 from matplotlib.image import imread
 
 from memjax.errors import MemjaxError
-<<<<<<< HEAD
 from memjax.experiments.stream_qa.stream_qa_report import stream_qa_report
-from memjax.reporting import load_run, page, write_report
-=======
 from memjax.reporting import compare, comparison_rows, load_run, page, write_report
 from memjax.reporting.comparison import MEANING
->>>>>>> h5
 from memjax.reporting.page_tables import confusion_rows, differences, example_rows
 
 VOID = {"meta", "img", "br", "link", "input"}
