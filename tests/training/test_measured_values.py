@@ -16,8 +16,10 @@ from oracles import objectives
 from training.tallied import assert_tallied
 
 from memjax.config import MeshConfig
+from memjax.experiments.stream_qa import measure_answer
 from memjax.tasks.sequence import SequenceShape
-from memjax.training.evaluate import Measured, make_evaluator, measure_answer
+from memjax.training.data import Layout, same
+from memjax.training.evaluate import MetricSums, make_evaluator
 from memjax.training.sharding import make_mesh
 
 LENGTHS, COLOURS = ("8", "16"), ("red", "green", "blue", "never")
@@ -55,11 +57,13 @@ class Told:
 
 
 def told(params, example):
-    return Measured(params * example["loss"], *(example[name] for name in ("losses", "right", "answers")))
+    return MetricSums(params * example["loss"], *(example[name] for name in ("losses", "right", "answers")))
 
 
 def evaluated(task, limit=None):
-    return make_evaluator(told, task, make_mesh(MeshConfig(-1, 1, 1, 1), BATCH), BATCH)(jnp.ones(()), "test", limit)
+    return make_evaluator(told, task, Layout(same), make_mesh(MeshConfig(-1, 1, 1, 1), BATCH), BATCH)(
+        jnp.ones(()), "test", limit
+    )
 
 
 TOLD = {

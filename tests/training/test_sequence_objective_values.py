@@ -13,15 +13,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from memjax.training.sequences import measure_sequence
 from oracles import objectives
 from training.slopes import assert_slopes
 from training.tallied import assert_tallied
 from training.tiny import mapping
 
-from memjax.config import from_mapping
-from memjax.models import build_cell, build_sequence
-from memjax.training import experiment
+from memjax.experiments.algorithmic import build_cell
+from memjax.experiments.prepare import prepare
+from memjax.experiments.reading import from_mapping
+from memjax.experiments.sequence import build_sequence, measure_sequence
 from memjax.training.evaluate import make_evaluator
 
 TRAINING = {"training.batch_size": 8, "training.steps": 2}
@@ -65,7 +65,7 @@ class Made(NamedTuple):
 @functools.cache
 def tokens():
     """Sequences with 1, 4, 12 and 3 targets; what is trained has dropout."""
-    prepared = experiment.prepare(from_mapping(mapping("lmm", "recall", RECALL)))
+    prepared = prepare(from_mapping(mapping("lmm", "recall", RECALL)))
     model, rng = build_sequence(prepared.config.model, prepared.task.shape), np.random.default_rng(1)
     asked = np.array(["000100000000", "100001100001", "111111111111", "000000011100"])
     asked = np.array([[step == "1" for step in row] for row in asked])
@@ -90,7 +90,7 @@ def tokens():
 def bits():
     """Sequences of several lengths, at whose ends bits are asked for."""
     settings = {**BITS, "task.repeats": 2}
-    prepared = experiment.prepare(from_mapping(mapping("repeat_copy", "algorithmic", settings)))
+    prepared = prepare(from_mapping(mapping("repeat_copy", "algorithmic", settings)))
     model = nn.RNN(build_cell(prepared.config.model, prepared.task.shape))
     batch = prepared.task.examples("train", np.arange(4))
     assert len(set(batch["asked"].sum(1))) > 1
@@ -152,7 +152,9 @@ def test_a_split_is_measured_by_all_that_it_asks_and_so_is_each_tag(family):
     made = FAMILIES[family]()
     prepared = made.prepared
     task, size = prepared.task, prepared.task.size("test")
-    metrics = make_evaluator(prepared.phases[-1].measure, task, prepared.mesh, 8)(made.params, "test")
+    metrics = make_evaluator(prepared.phases[-1].measure, task, prepared.recipe.layout, prepared.mesh, 8)(
+        made.params, "test"
+    )
     batch = task.examples("test", np.arange(size))
     rows = made.found(made.params, batch | {"key": jax.random.split(jax.random.key(0), size)}, False)
     tags = {tag: (names, batch[tag]) for tag, names in task.shape.tags.items()}
@@ -161,7 +163,7 @@ def test_a_split_is_measured_by_all_that_it_asks_and_so_is_each_tag(family):
     if family == "tokens":
         assert set(want["tags"]["length x pairs"]) == {"12 x 1", "12 x 2", "24 x 1", "24 x 2"}
         return
-    said = prepared.facts(made.params, metrics)["metrics"]
+    said = prepared.recipe.facts(made.params, metrics)["metrics"]
     wrong = np.array([len(right) - sum(right) for _, right in rows])
     np.testing.assert_allclose(said["wrong_bits"], wrong.mean(), rtol=1e-6)
     for value, length in enumerate(task.shape.tags["length"]):
@@ -189,9 +191,9 @@ def test_an_answer_of_several_tokens_is_right_when_all_of_them_are():
 def test_perplexity_is_the_exponential_of_the_nats_of_a_token(tmp_path):
     (tmp_path / "text.txt").write_text("a line of a text\n" * 60)
     sizes = {"task.file": "text.txt", "task.length": 9, "task.test_length": 20, "task.data_dir": str(tmp_path)}
-    prepared = experiment.prepare(from_mapping(mapping("ptb", "language", {**sizes, **LAYER, **TRAINING})))
+    prepared = prepare(from_mapping(mapping("ptb", "language", {**sizes, **LAYER, **TRAINING})))
     params = random_params(prepared, {"tokens": np.zeros(2, np.int32)})
     for nats in (0.5, 3.0):
-        said = prepared.facts(params, {"answer_loss": nats, "accuracy": 0.25})["metrics"]
+        said = prepared.recipe.facts(params, {"answer_loss": nats, "accuracy": 0.25})["metrics"]
         np.testing.assert_allclose(said["perplexity"], math.exp(nats))
         assert said["answer_loss"] == nats and said["accuracy"] == 0.25
