@@ -13,7 +13,7 @@ from oracles.checking import assert_close
 
 from memjax import memories
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SPREAD = {"median", "q1", "q3", "min", "max"}
 
 
@@ -50,6 +50,26 @@ def test_a_run_is_finished_at_its_last_step_with_the_config_of_today(reproduce, 
     assert not reproduce.is_finished(tmp_path, other)
     assert reproduce.is_known({"config": config}, config) and not reproduce.is_known({}, config)
     assert not reproduce.is_known({"config": other}, config) and not reproduce.is_known(None, config)
+
+
+def test_no_hour_of_results_is_thrown_away(reproduce):
+    """Every run in results/ has a config of today; what a command of today would train again is not there yet."""
+    for table in reproduce.TABLES:
+        runs = json.loads((ROOT / "results" / f"{table}.json").read_text())["runs"]
+        assert all(reproduce.of_today(entry["config"]) for entry in runs.values())
+        wanted = reproduce.commands(table, reproduce.SEEDS.get(table, 1), "data")
+        for (row, seed), command in wanted.items():
+            entry = runs.get(reproduce.run_name(row, seed))
+            assert entry is None or reproduce.is_known(entry, reproduce.config_of(command)), (table, row, seed)
+
+
+def test_a_result_of_before_a_setting_was_there_is_known(reproduce):
+    config = reproduce.config_of("--config=configs/evidence.py:demo")
+    older = {section: dict(keys) if isinstance(keys, dict) else keys for section, keys in config.items()}
+    del older["memory"]["write_gain"], older["rehearsal"]["norm_slots"]  # as if they were new
+    assert reproduce.is_known({"config": older}, config)
+    older["memory"]["encoder"] = "gru"
+    assert not reproduce.is_known({"config": older}, config)
 
 
 def test_what_is_collected_holds_config_and_seconds(reproduce, tmp_path):
