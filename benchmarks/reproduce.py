@@ -30,7 +30,7 @@ import jax
 
 from memjax.arguments import read_settings
 from memjax.config import to_mapping
-from memjax.files import read_entries
+from memjax.files import read_entries, read_object
 from memjax.memories import registry
 from memjax.reporting import load_run
 from memjax.reporting.tables import training_seconds
@@ -202,7 +202,7 @@ def is_finished(folder: Path, config: dict) -> bool:
     files = folder / "evaluation.json", folder / "config.json"
     if not all(file.exists() for file in files):
         return False
-    evaluation, own = (json.loads(file.read_text()) for file in files)
+    evaluation, own = map(read_object, files)
     return without_place(own) == config and evaluation["step"] == config["training"]["steps"]
 
 
@@ -219,7 +219,7 @@ def collect(table: str, runs: Path, wanted: dict[tuple[str, int], str], out: Pat
         config = config_of(command)
         if not is_finished(folder, config):
             continue
-        evaluation = json.loads((folder / "evaluation.json").read_text())
+        evaluation = read_object(folder / "evaluation.json")
         entries = read_entries(folder / "metrics.jsonl")
         curve = [[e["step"], round(e["accuracy"], 4)] for e in entries if e["phase"] == "train" and "split" in e]
         known[run_name(row, seed)] = {

@@ -2,13 +2,13 @@
 
 import base64
 import json
-import os
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from memjax.errors import MemjaxError, require
+from memjax.errors import require
+from memjax.files import replacing
 from memjax.reporting.plots import CAPTIONS, figures, save
 from memjax.reporting.runs import Run, distinct_names, number, pick
 from memjax.reporting.tables import MISSING, WORDS, Row, describe, duration, other_tags, summary_rows, tag_rows
@@ -65,16 +65,10 @@ def write_report(runs: Sequence[Run], folder: str | Path | None = None, *, compa
     require(folder is not None or len(runs) == 1, "say in which folder the report of several runs is to be written")
     folder = Path(runs[0].path if folder is None else folder)
     pictures = save(figures(runs), folder / "plots")
-    page, temporary = folder / "report.html", folder / f".report.{os.getpid()}.html"
-    try:
+    page = folder / "report.html"
+    with replacing(page) as file:
         text = page_text(runs, comparison, {name: path.read_bytes() for name, path in pictures.items()})
-        try:
-            temporary.write_text(text, encoding="utf-8")
-            temporary.replace(page)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise MemjaxError(f"cannot write {page}: {error.strerror}") from None
+        file.write(text.encode("utf-8", "backslashreplace"))  # half a character, in a name, is none in UTF-8
     return page
 
 

@@ -48,7 +48,7 @@ def require_shared(place: epath.Path) -> None:
     if jax.process_count() == 1:
         return
     number = int(multihost_utils.broadcast_one_to_all(np.array(secrets.randbits(31))))
-    file = place / ".seen"
+    file = place / f".seen-{number}"
 
     def write() -> None:
         with writing(place):
