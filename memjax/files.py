@@ -52,10 +52,9 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         with contextlib.suppress(FileNotFoundError):
             _require_regular(os.stat(path.name, dir_fd=folder, follow_symlinks=False), path)
         name = f".{path.name[:32]}.{secrets.token_hex(8)}.tmp"
+        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OWN, 0o666, dir_fd=folder)
         try:
-            with os.fdopen(
-                os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OWN, 0o666, dir_fd=folder), "wb"
-            ) as file:
+            with os.fdopen(descriptor, "wb") as file:
                 yield file
                 file.flush()
                 _sync(file.fileno())

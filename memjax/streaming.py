@@ -155,8 +155,8 @@ def _check_headers(path: str | Path, archive: zipfile.ZipFile, names: dict[str, 
             read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
             shape, _, dtype = read(member)
             size = member.tell() + math.prod(shape) * dtype.itemsize
-        fits = shape[1:] == leaf.shape and shape[:1] and dtype == leaf.dtype
-        require(fits, f"{path} holds the states of another memory, or of one of other sizes")
+        same = len(shape) > 0 and shape[1:] == leaf.shape and dtype == leaf.dtype
+        require(same, f"{path} holds the states of another memory, or of one of other sizes")
         streams.add(shape[0])
         stored = info.compress_type == zipfile.ZIP_STORED and info.file_size == info.compress_size == size <= length
         require(stored, f"{path} holds no states of streaming.save: {size:,} bytes in a file of {length:,}")

@@ -157,7 +157,7 @@ def test_a_temporary_file_is_new_and_has_a_name_that_nobody_knows(tmp_path, monk
     (tmp_path / "mine").write_text("mine")
     (tmp_path / ".a.known.tmp").symlink_to(tmp_path / "mine")
     refused(write, tmp_path / "a", b"x")
-    assert (tmp_path / "mine").read_text() == "mine"
+    assert (tmp_path / "mine").read_text() == "mine" and (tmp_path / ".a.known.tmp").is_symlink()
 
 
 def test_a_folder_that_is_a_link_is_refused_by_its_name(tmp_path):

@@ -64,9 +64,7 @@ def open_checkpoints(folder: Path | epath.Path, keep: int = 2, create: bool = Tr
         else:
             own = own_folder(Path(folder).parent, folder.name)
             links = [str(path) for path in own.iterdir() if path.is_symlink()]
-            require(
-                not links, f"{', '.join(links)}: checkpoints that are links are neither read nor replaced; remove them"
-            )
+            require(not links, f"{', '.join(links)}: no checkpoint is read or written through a link; remove it")
     policy = ocp.checkpoint_managers.LatestN(keep)
     options = ocp.CheckpointManagerOptions(preservation_policy=policy, create=True)
     return ocp.CheckpointManager(folder.resolve(), options=options)

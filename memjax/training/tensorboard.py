@@ -1,4 +1,4 @@
-"""TensorBoard's event files: written at once and by no thread, so that a full disk neither stops a run nor is missed."""
+"""TensorBoard's event files: written at once, by no thread, so that a full disk neither stops a run nor is missed."""
 
 import os
 import secrets
