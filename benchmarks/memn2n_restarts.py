@@ -19,6 +19,7 @@ import numpy as np
 from memn2n_pool import NOBODY, Stories, batches, load, pool_size, pooled_logits
 
 from memjax.errors import MemjaxError, require
+from memjax.files import replacing
 from memjax.models.memory_network import MemN2N
 from memjax.tasks.contract import Split, Task
 from memjax.training import runs
@@ -174,11 +175,8 @@ class Trainer:
         leaves = {f"params{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(progress.params))}
         leaves |= {name: value for name, value in progress._asdict().items() if name != "params"}
         leaves["about"] = np.array(self._about())
-        temporary = path.with_name(f".{path.name}.tmp")
-        with runs.writing(path):
-            with temporary.open("wb") as file:
-                np.savez(file, allow_pickle=False, **leaves)
-            temporary.replace(path)
+        with replacing(path) as file:
+            np.savez(file, allow_pickle=False, **leaves)
 
     def restore(self, path: Path) -> Progress:
         """Reads what `save` wrote. Raises `MemjaxError` if it is damaged, or of another recipe, model or seeds."""

@@ -32,7 +32,7 @@ import jax
 from memjax import tasks
 from memjax.experiments.arguments import read_settings
 from memjax.experiments.reading import resolved, to_mapping
-from memjax.files import read_entries
+from memjax.files import read_entries, read_object
 from memjax.memories import registry
 from memjax.reporting import load_run
 from memjax.reporting.tables import training_seconds
@@ -200,9 +200,7 @@ def without_place(config: dict) -> dict:
 
 
 def of_today(config: dict) -> dict:
-    """A config that any version has kept, without its places, as today's version writes it: with the defaults of what is
-    new, and with the names of today.
-    """
+    """A config that any version has kept, as today's writes it: defaults of what is new, names of today, no places."""
     task = config["task"]
     fields = {field.name for field in dataclasses.fields(tasks.registry[task["name"]].spec)}
     places = {"data_dir": ""} if "data_dir" in fields else {}
@@ -214,7 +212,7 @@ def is_finished(folder: Path, config: dict) -> bool:
     files = folder / "evaluation.json", folder / "config.json"
     if not all(file.exists() for file in files):
         return False
-    evaluation, own = (json.loads(file.read_text()) for file in files)
+    evaluation, own = map(read_object, files)
     return of_today(own) == config and evaluation["step"] == config["training"]["steps"]
 
 
@@ -231,7 +229,7 @@ def collect(table: str, runs: Path, wanted: dict[tuple[str, int], str], out: Pat
         config = config_of(command)
         if not is_finished(folder, config):
             continue
-        evaluation = json.loads((folder / "evaluation.json").read_text())
+        evaluation = read_object(folder / "evaluation.json")
         entries = read_entries(folder / "metrics.jsonl")
         curve = [[e["step"], round(e["accuracy"], 4)] for e in entries if e["phase"] == "train" and "split" in e]
         known[run_name(row, seed)] = {

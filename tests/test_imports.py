@@ -17,11 +17,11 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "checks": ({"errors"}, set()),
     "files": ({"errors"}, set()),
     "ops": ({"errors", "typing"}, {"jax", "jaxtyping", "numpy"}),
-    "environments": ({"errors", "typing"}, {"jax", "numpy"}),
+    "environments": ({"errors", "files", "typing"}, {"jax", "numpy"}),
     "memories": ({"errors", "ops", "typing"}, {"flax", "jax", "numpy"}),
     "layers": ({"errors", "memories", "ops", "typing"}, {"flax", "jax"}),
     "functional": ({"errors", "memories", "typing"}, {"jax"}),
-    "tasks": ({"checks", "environments", "errors", "typing"}, {"numpy"}),
+    "tasks": ({"checks", "environments", "errors", "files", "typing"}, {"numpy"}),
     "models": ({"errors", "functional", "layers", "memories", "ops", "tasks", "typing"}, {"flax", "jax", "numpy"}),
     "streaming": ({"errors", "files", "models", "tasks", "typing"}, {"jax", "numpy"}),
     # What all families share knows none of them, no task and no memory.

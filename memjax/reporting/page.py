@@ -1,12 +1,12 @@
 """The runs as one HTML page that needs nothing else: no script, no address, pictures inside."""
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from memjax.errors import MemjaxError, require
+from memjax.errors import require
+from memjax.files import replacing
 from memjax.reporting.comparison import MEANING
 from memjax.reporting.html_parts import code, folded, head, heading, items, paragraph, picture, table
 from memjax.reporting.page_tables import (
@@ -53,16 +53,10 @@ def write_report(runs: Sequence[Run], folder: str | Path | None = None, *, compa
     folder = Path(runs[0].path if folder is None else folder)
     drawn = drawings(runs)
     paths = save({each.name: each.figure for each in drawn}, folder / "plots")
-    page, temporary = folder / "report.html", folder / f".report.{os.getpid()}.html"
-    try:
+    page = folder / "report.html"
+    with replacing(page) as file:
         text = page_text(runs, comparison, drawn, {name: path.read_bytes() for name, path in paths.items()})
-        try:
-            temporary.write_text(text, encoding="utf-8")
-            temporary.replace(page)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise MemjaxError(f"cannot write {page}: {error.strerror}") from None
+        file.write(text.encode("utf-8", "backslashreplace"))  # half a character, in a name, is none in UTF-8
     return page
 
 

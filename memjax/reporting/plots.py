@@ -1,7 +1,6 @@
 """The runs as pictures: matplotlib figures, several runs on the same axes. No pyplot, so no global state."""
 
 import itertools
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,7 +8,8 @@ from typing import Any, NamedTuple
 import matplotlib
 from matplotlib.figure import Figure
 
-from memjax.errors import MemjaxError, require
+from memjax.errors import require
+from memjax.files import own_folder, replacing, writing
 from memjax.reporting.buffer_picture import buffer
 from memjax.reporting.curve_plots import accuracy, losses
 from memjax.reporting.description import (
@@ -90,20 +90,12 @@ def figures(runs: Sequence[Run]) -> dict[str, Figure]:
 
 def save(made: Mapping[str, Figure], folder: str | Path) -> dict[str, Path]:
     """Writes each figure as folder/name.png, whole or not at all; the paths by name. Raises `MemjaxError`."""
-    folder, paths = Path(folder), {}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, figure in made.items():
-            paths[name] = folder / f"{name}.png"
-            temporary = folder / f".{name}.{os.getpid()}.png"
-            try:
-                # Without the software's name the same figure is the same bytes.
-                figure.savefig(temporary, format="png", dpi=DPI, facecolor="white", metadata={"Software": None})
-                temporary.replace(paths[name])
-            finally:
-                temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise MemjaxError(
-            f"cannot write the plots to {folder}: {error.strerror}; make room, or give another folder"
-        ) from None
+    folder = Path(folder)
+    paths = {name: folder / f"{name}.png" for name in made}
+    with writing(folder):
+        own_folder(folder.parent, folder.name)
+    for name, figure in made.items():
+        with replacing(paths[name]) as file:
+            # Without the software's name the same figure is the same bytes.
+            figure.savefig(file, format="png", dpi=DPI, facecolor="white", metadata={"Software": None})
     return paths

@@ -8,7 +8,7 @@ from pathlib import Path
 import jax
 
 from memjax.errors import remark
-from memjax.training.runs import writing
+from memjax.files import writing
 
 OFF = "off"
 LARGEST = 2 * 2**30  # bytes; what was used longest ago goes first

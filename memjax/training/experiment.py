@@ -15,6 +15,7 @@ from etils import epath
 from rich.console import Console
 
 from memjax.errors import remark
+from memjax.files import writing
 from memjax.training import checkpoint, runs
 from memjax.training.phase import Experiment, load_phase, phase_evaluator, run_phase
 from memjax.training.processes import by_first, require_shared
@@ -44,10 +45,10 @@ def _taken(folder: Path, experiment: Experiment) -> Iterator[None]:
     folders = list(dict.fromkeys((place, own)))  # first what may be out of reach; without it nothing is made
     with checkpoint.reaching(place):
         runs.check_changes(experiment.settings, experiment.resolved, *folders)
-        with runs.writing(folder):
+        with writing(folder):
             new = {each for each in folders if not each.exists()}
         for each in folders:
-            with runs.writing(each):
+            with writing(each):
                 each.mkdir(parents=True, exist_ok=True)
     mine = {own}
     with runs.locked(folder), contextlib.ExitStack() as held:

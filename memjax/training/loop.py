@@ -17,11 +17,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from memjax.config import TrainingConfig
 from memjax.errors import MemjaxError, Preempted, remark
+from memjax.files import writing
 from memjax.training import checkpoint
 from memjax.training.data import Examples, Layout, train_batches
 from memjax.training.placement import placement_table
 from memjax.training.processes import is_first
-from memjax.training.runs import MetricsLog, NoLog, writing
+from memjax.training.runs import MetricsLog, NoLog
 from memjax.training.sharding import place_batch, placed, rows_here
 from memjax.training.step import TrainState
 from memjax.typing import Params

@@ -3,14 +3,17 @@
 import contextlib
 import fcntl
 import json
+import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from etils import epath
 
-from memjax.errors import MemjaxError, one_line, remark, require
-from memjax.files import read_entries, read_object
+from memjax.errors import MemjaxError, remark, require
+from memjax.files import json_text, open_own, read_entries, read_object, replacing, writing
+from memjax.training.tensorboard import Events
 
 AnyPath: TypeAlias = Path | epath.Path  # local, or in a bucket
 Settings: TypeAlias = Mapping[str, Any]
@@ -22,34 +25,20 @@ FREE = {
 
 
 def write_json(path: AnyPath, value: Any) -> None:
-    """Writes a JSON file at once or not at all."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    text = json.dumps(value, indent=1, allow_nan=False) + "\n"
-    with writing(path):
-        temporary.write_text(text)
-        temporary.replace(path)
-
-
-@contextlib.contextmanager
-def writing(path: AnyPath) -> Iterator[None]:
-    """Turns what the file system refuses into one line."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or one_line(error)
-    except ValueError as error:  # what TensorStore, below Orbax, says of a full disk, too
-        if isinstance(error, MemjaxError) or "writing" not in str(error):
-            raise
-        reason = one_line(error)
-    else:
+    """Writes a JSON file at once or not at all; an object with a sum over what it holds, by which damage is noticed."""
+    text = json_text(value)
+    if "://" in str(path):  # in a bucket, where an object is whole or not there
+        with writing(path):
+            path.write_text(text)
         return
-    raise MemjaxError(f"cannot write to {path}: {reason}; give another folder, or make room")
+    with replacing(Path(path)) as file:
+        file.write(text.encode())
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Keeps other processes from training in a run folder at the same time."""
-    with writing(folder), (folder / ".lock").open("w") as file:
+    with writing(folder), os.fdopen(open_own(folder / ".lock", os.O_RDWR), "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -158,34 +147,30 @@ class MetricsLog:
     """Appends one JSON line for each entry to `metrics.jsonl`, and scalars to TensorBoard files."""
 
     def __init__(self, folder: Path, phase: str):
-        # Imported here: protobuf is slow to load, and evaluation does not need it.
-        from tensorboardX import SummaryWriter
-
         self._phase = phase
         self._path = folder / "metrics.jsonl"
-        self._writer = SummaryWriter(str(folder / "tensorboard" / phase))
+        self._events = Events(folder, phase)
 
     def truncate(self, step: int) -> float:
         """Drops this phase's entries after a step, which a resumed run writes again: the seconds spent until then."""
         if not self._path.exists():
             return 0.0
         kept = [line for line in read_entries(self._path) if line["phase"] != self._phase or line["step"] <= step]
-        temporary = self._path.with_suffix(".tmp")
-        temporary.write_text("".join(json.dumps(line) + "\n" for line in kept))
-        temporary.replace(self._path)
+        with replacing(self._path) as file:
+            file.write("".join(json.dumps(line) + "\n" for line in kept).encode())
         seconds = [line.get("seconds") for line in kept if line["phase"] == self._phase]
-        return max((value for value in seconds if isinstance(value, (int, float))), default=0.0)
+        numbers = [value for value in seconds if isinstance(value, (int, float)) and math.isfinite(value)]
+        return max(numbers, default=0.0)
 
     def write(self, step: int, values: Mapping[str, Any]) -> None:
         """Appends an entry; nested values go to the file only."""
         entry = {"phase": self._phase, "step": step, **values}
-        with self._path.open("a") as file:
-            file.write(json.dumps(entry, allow_nan=False) + "\n")
+        with os.fdopen(open_own(self._path, os.O_WRONLY | os.O_APPEND), "ab") as file:
+            file.write((json.dumps(entry, allow_nan=False) + "\n").encode())
         prefix = f"{values['split']}/" if "split" in values else ""
-        for name, value in values.items():
-            if isinstance(value, float):
-                self._writer.add_scalar(prefix + name, value, step)
+        scalars = {prefix + name: value for name, value in values.items() if isinstance(value, float)}
+        self._events.write(step, scalars)
 
     def close(self) -> None:
-        """Flushes what TensorBoard still holds."""
-        self._writer.close()
+        """Closes TensorBoard's file."""
+        self._events.close()

@@ -20,6 +20,7 @@ from memjax import tasks
 from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
 from memjax.errors import MemjaxError, Preempted
 from memjax.experiments.reading import read_config, resolved, to_mapping
+from memjax.files import read_object
 from memjax.training import checkpoint, runs
 from memjax.training.loop import fit
 from memjax.training.sharding import make_mesh
@@ -432,7 +433,7 @@ def test_a_run_that_may_no_longer_be_written_is_one_line(tmp_path, monkeypatch):
     def refuse(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(runs.Path, "write_text", refuse)
+    monkeypatch.setattr("memjax.files.os.fsync", refuse)
     with pytest.raises(MemjaxError):
         runs.write_json(tmp_path / "evaluation.json", {})
 
@@ -458,5 +459,5 @@ def test_json_is_written_at_once_or_not_at_all(tmp_path):
     runs.write_json(tmp_path / "a.json", {"x": 1})
     with pytest.raises(ValueError):
         runs.write_json(tmp_path / "a.json", {"x": math.nan})
-    assert json.loads((tmp_path / "a.json").read_text()) == {"x": 1}
+    assert read_object(tmp_path / "a.json") == {"x": 1}
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
