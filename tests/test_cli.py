@@ -11,6 +11,7 @@ import tarfile
 import time
 from pathlib import Path
 
+import jax
 import pytest
 from training.tiny import CONFIGS, TINY, flags
 
@@ -19,7 +20,7 @@ from memjax import cli, memories, tasks
 from memjax.commands.train import yardsticks
 from memjax.experiments.reading import read_config
 from memjax.files import read_entries
-from memjax.training import experiment, runs
+from memjax.training import compile_cache, experiment, runs
 
 EVIDENCE = f"--config={CONFIGS / 'evidence.py'}:demo"
 RECALL = f"--config={CONFIGS / 'recall.py'}"
@@ -109,6 +110,58 @@ def test_evaluating_a_run_again_gives_the_same_figures(trained, capsys):
     assert status == 0 and "rehearsal memory" in out, err
     after = json.loads((trained / "evaluation.json").read_text())
     assert before | {"seconds": 0} == after | {"seconds": 0}
+
+
+def test_another_evaluation_stands_beside_the_first_and_not_over_it(trained, tmp_path, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(trained, folder)
+    first = (folder / "evaluation.json").read_bytes()
+    for arguments, file, examples in (
+        (["--split=valid"], "evaluation-valid.json", 24),
+        (["--config.task.test=2"], "evaluation-test-2.json", 24),
+    ):
+        status, _, err = call(capsys, "evaluate", folder, *arguments)
+        assert status == 0, err
+        found = json.loads((folder / file).read_text())
+        assert found["examples"] == examples and found["step"] == 4
+        assert found["split"] == ("valid" if "valid" in file else "test") and "evaluate" in found["command"]
+    assert (folder / "evaluation.json").read_bytes() == first
+    message = refused(capsys, "evaluate", folder, "--config.model.width=32")
+    assert "--config.model.width=32: a run is tested as it was trained" in message
+    assert "did you mean 'config.task.test'?" in refused(capsys, "evaluate", folder, "--config.task.tests=2")
+    assert "needs no data" in refused(capsys, "evaluate", folder, "--data_dir=data")
+
+
+def test_what_an_evaluation_tells_of_single_examples_and_of_itself(trained):
+    evaluation = json.loads((trained / "evaluation.json").read_text())
+    shown, confusions = evaluation["examples_shown"], evaluation["confusions"]
+    assert len(shown) == 36 and {tuple(sorted(each)) for each in shown} == {
+        ("answer", "prediction", "question", "tags")
+    }
+    correct = sum(each["answer"] == each["prediction"] for each in shown)
+    assert correct / 36 == pytest.approx(evaluation["metrics"]["accuracy"])
+    assert sum(n for row in confusions.values() for n in row.values()) == 36
+    assert sum(row.get(answer, 0) for answer, row in confusions.items()) == correct
+    assert evaluation["versions"]["jax"] == jax.__version__ and evaluation["report"]["columns"]
+
+
+def test_compiled_programs_are_kept_in_the_users_cache_unless_they_are_not_to_be(tmp_path, monkeypatch):
+    kept = {}
+    monkeypatch.setattr(jax.config, "update", kept.__setitem__)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(compile_cache, "already", lambda: None)
+    compile_cache.keep_compiled(None)
+    place = Path(kept["jax_compilation_cache_dir"])
+    assert place.is_dir() and place.is_relative_to(tmp_path / "memjax" / "compiled")
+    kept.clear()
+    compile_cache.keep_compiled("off")
+    assert kept == {"jax_enable_compilation_cache": False}
+    kept.clear()
+    monkeypatch.setattr(compile_cache, "already", lambda: "elsewhere")
+    compile_cache.keep_compiled(None)
+    assert not kept
+    compile_cache.keep_compiled(str(tmp_path / "mine"))
+    assert kept["jax_compilation_cache_dir"] == str(tmp_path / "mine") and (tmp_path / "mine").is_dir()
 
 
 def test_reports_stand_side_by_side(trained, tmp_path, capsys):

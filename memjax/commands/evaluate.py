@@ -58,7 +58,10 @@ def evaluation_file(split: str, changes: Sequence[str]) -> str:
 def _changed(config: Any, changes: Sequence[str], data_dir: str | None) -> Any:
     settings = override(to_mapping(config), changes, lambda settings, name: None)
     if data_dir is not None:
-        require("data_dir" in settings["task"], f"--data_dir is not for the {settings['task']['name']} task")
+        require(
+            "data_dir" in settings["task"],
+            f"--data_dir is not for the {settings['task']['name']} task, which needs no data",
+        )
         settings["task"]["data_dir"] = data_dir
     return from_mapping(settings)
 

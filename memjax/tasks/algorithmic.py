@@ -8,7 +8,7 @@ import numpy as np
 
 from memjax.checks import at_least
 from memjax.errors import require
-from memjax.tasks.contract import Batch, Split, check_batch, check_ids
+from memjax.tasks.contract import Batch, Split, check_batch, check_ids, require_fields
 from memjax.tasks.random import fold, uniform
 from memjax.tasks.sequence import check_indices, rising_lengths
 
@@ -71,6 +71,7 @@ class BitsTask(Protocol):
 @check_batch.register
 def _check(shape: BitsShape, batch: Batch) -> None:
     """Raises `MemjaxError` if a batch has not its shapes, bits that are none, or asks nothing of a sequence."""
+    require_fields(batch, "inputs", "bits", "asked", *shape.tags)
     steps = batch["asked"].shape
     require(len(steps) == 2 and steps[0] > 0, "a batch needs at least one example")
     for name, width in (("inputs", shape.inputs), ("bits", shape.outputs)):

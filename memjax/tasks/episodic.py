@@ -11,7 +11,7 @@ from memjax.errors import require
 from memjax.tasks import two_facts
 from memjax.tasks.babi import split_stories, text_table, words_of
 from memjax.tasks.builders.babi_format import Story
-from memjax.tasks.contract import Batch, Split, check_batch, check_ids
+from memjax.tasks.contract import Batch, Split, check_batch, check_ids, require_fields
 from memjax.tasks.sequence import check_indices
 from memjax.tasks.two_facts import Line
 
@@ -65,6 +65,7 @@ class EpisodeShape:
 @check_batch.register
 def _check(shape: EpisodeShape, batch: Batch) -> None:
     """Raises `MemjaxError` if a batch has not its shapes, ids out of range, or asks nothing of an episode."""
+    require_fields(batch, "line", "label", "support", *shape.tags)
     line, label, support = batch["line"], batch["label"], batch["support"]
     require(line.ndim == 2 and len(line) > 0, "a batch needs at least one episode")
     require(

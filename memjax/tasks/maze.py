@@ -11,7 +11,7 @@ from memjax import environments
 from memjax.checks import at_least
 from memjax.environments import Mazes
 from memjax.errors import require
-from memjax.tasks.contract import Batch, Split, check_batch, check_ids
+from memjax.tasks.contract import Batch, Split, check_batch, check_ids, require_fields
 from memjax.tasks.random import fold, uniform
 from memjax.tasks.sequence import check_indices, rising_lengths
 
@@ -59,6 +59,7 @@ class MazeShape:
 @check_batch.register
 def _check(shape: MazeShape, batch: Batch) -> None:
     """Raises `MemjaxError` for a batch without episodes, and for a maze or a tag that there is not."""
+    require_fields(batch, "maze", "seed", *shape.tags)
     require(len(batch["maze"]) > 0, "a batch needs at least one episode")
     check_ids("the mazes are", batch["maze"], 0, shape.mazes)
     check_ids("the seeds are", batch["seed"], 0, 2**31)

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from memjax.errors import MemjaxError, require
-from memjax.tasks.contract import Batch, Split, check_batch, check_ids
+from memjax.tasks.contract import Batch, Split, check_batch, check_ids, require_fields
 
 NOTHING = -1  # the target of a token at which nothing is asked
 
@@ -53,6 +53,7 @@ class SequenceTask(Protocol):
 @check_batch.register
 def _check(shape: SequenceShape, batch: Batch) -> None:
     """Raises `MemjaxError` if a batch has ids or tags out of range, or a sequence of which nothing is asked."""
+    require_fields(batch, "tokens", "target", *shape.tags)
     tokens, target = batch["tokens"], batch["target"]
     require(len(tokens) > 0, "a batch needs at least one example")
     require(

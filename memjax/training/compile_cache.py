@@ -24,7 +24,7 @@ def keep_compiled(folder: str | None) -> None:
         jax.config.update("jax_enable_compilation_cache", False)
         return
     if folder is None:
-        if jax.config.jax_compilation_cache_dir:
+        if already():
             return
         place = default_folder()
         try:
@@ -38,6 +38,11 @@ def keep_compiled(folder: str | None) -> None:
         with writing(Path(folder)):
             Path(folder).mkdir(parents=True, exist_ok=True)  # JAX would only warn
     jax.config.update("jax_compilation_cache_dir", folder)
+
+
+def already() -> str | None:
+    """The cache that JAX has from its own settings."""
+    return jax.config.jax_compilation_cache_dir
 
 
 def default_folder() -> Path:
