@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Protocol, runtime_checkable
 
 from memjax.errors import MemjaxError, one_line, require
 
-ADVICE = "restore it from a copy, or delete the run"
+ADVICE = "restore it from a copy, or give another run"
 SUM = "sha256"  # the last key of a JSON object: a sum over the others
 LARGEST_STEP = 2**31 - 1
 _OWN = os.O_NOFOLLOW | os.O_CLOEXEC
@@ -202,4 +202,4 @@ def _read(path: Readable) -> bytes:
 
 
 def _damaged(path: Path, number: int, reason: str) -> MemjaxError:
-    return MemjaxError(f"{path} is damaged: line {number} {reason}; remove the line, or delete the run")
+    return MemjaxError(f"{path} is damaged: line {number} {reason}; remove the line, or give another run")

@@ -8,6 +8,7 @@ from absl import flags
 from memjax.commands.shared import command_line, make_console, run_folders
 from memjax.config.overrides import override
 from memjax.errors import MemjaxError, require
+from memjax.experiments.arguments import place_data
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import from_mapping, read_config, to_mapping
 from memjax.reporting import load_run, print_table
@@ -57,12 +58,7 @@ def evaluation_file(split: str, changes: Sequence[str]) -> str:
 
 def _changed(config: Any, changes: Sequence[str], data_dir: str | None) -> Any:
     settings = override(to_mapping(config), changes, lambda settings, name: None)
-    if data_dir is not None:
-        require(
-            "data_dir" in settings["task"],
-            f"--data_dir is not for the {settings['task']['name']} task, which needs no data",
-        )
-        settings["task"]["data_dir"] = data_dir
+    place_data(settings, data_dir)
     return from_mapping(settings)
 
 

@@ -21,14 +21,21 @@ def read_settings(arguments: Sequence[str]) -> tuple[Any, Path]:
     flags.DEFINE_string("data_dir", None, "where prepared data lies", flag_values=values)
     source, rest = split_source(arguments, DEFAULT)
     settings = read_overrides(source, values, rest, resolved, explain)
-    if values.data_dir is not None:
-        name = settings["task"]["name"]
-        require("data_dir" in settings["task"], f"--data_dir is not for the {name} task, which needs no data")
-        settings["task"]["data_dir"] = values.data_dir
+    place_data(settings, values.data_dir)
     require(values.run != "", "--run= is empty; give it a folder, or leave it out")
     name = Path(source.partition(":")[0]).stem + "-" + (source.partition(":")[2] or "default")
     folder = Path(values.run or Path("runs") / name.replace(",", "-").replace("=", "-"))
     return from_mapping(settings), folder
+
+
+def place_data(settings: dict[str, Any], data_dir: str | None) -> None:
+    """Puts the folder of `--data_dir` into the settings of a task, as another working directory finds it too."""
+    task = settings["task"]
+    require(
+        data_dir is None or "data_dir" in task, f"--data_dir is not for the {task['name']} task, which needs no data"
+    )
+    if "data_dir" in task and (data_dir or task["data_dir"]):
+        task["data_dir"] = str(Path(data_dir or task["data_dir"]).absolute())
 
 
 def explain(settings: dict[str, Any], name: str) -> None:

@@ -175,7 +175,9 @@ def _read_metrics(path: Path) -> tuple[Curves, Curves, dict[str, Any] | None]:
     records: dict[tuple[bool, str], dict[int, dict[str, Any]]] = {}
     for record in read_entries(path):
         held_out, step = record.get("split") not in (None, "train"), record["step"]
-        require(0 <= step <= MOST, f"{path} is damaged: a step in it is {step:.0f}; remove the line, or delete the run")
+        require(
+            0 <= step <= MOST, f"{path} is damaged: a step in it is {step:.0f}; remove the line, or give another run"
+        )
         records.setdefault((held_out, record["phase"]), {})[int(step)] = record
     train, valid = ({p: _curves(r) for (held, p), r in records.items() if held == h} for h in (False, True))
     validations = records.get((True, LAST))

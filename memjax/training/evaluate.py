@@ -17,7 +17,8 @@ from memjax.typing import Any, Array, Float, Int, Params, Split
 class MetricSums(NamedTuple):
     """Of one example: the sum of its losses (nats), how many these are; how many answers were correct, of how many.
 
-    prediction: the class that was answered, where an example has one answer.
+    prediction: the class that was answered, where an example has one answer. unknown: how many answers no model can
+    give, where there may be such.
     """
 
     loss_sum: Float[Array, ""]
@@ -25,6 +26,7 @@ class MetricSums(NamedTuple):
     correct: Float[Array, ""]
     total: Float[Array, ""]
     prediction: Int[Array, ""] | None = None
+    unknown: Float[Array, ""] | None = None
 
 
 def make_evaluator(
@@ -44,7 +46,8 @@ def make_evaluator(
         measured = jax.vmap(measure, (None, 0))(params, batch)
         finite = jnp.isfinite(measured.loss_sum)
         loss_sum, correct = (jnp.where(finite, x, 0) for x in (measured.loss_sum, measured.correct))
-        columns = loss_sum, measured.loss_count, correct, measured.total, ~finite, jnp.ones_like(weight)
+        unknown = jnp.zeros_like(weight) if measured.unknown is None else measured.unknown
+        columns = loss_sum, measured.loss_count, correct, measured.total, unknown, ~finite, jnp.ones_like(weight)
         stacked = jnp.stack(columns, axis=1) * weight[:, None]
         totals = {"all": stacked.sum(0)}
         for tag, values in tags.items():
@@ -65,7 +68,7 @@ def make_evaluator(
             totals = {name: totals.get(name, 0) + value.astype(np.float64) for name, value in part.items()}
             if predictions is not None and predicted is not None and jax.process_count() == 1:
                 predictions.append(predicted[weight > 0])
-        loss_sum, loss_count, correct, total, diverged, examples = totals["all"]
+        loss_sum, loss_count, correct, total, unknown, diverged, examples = totals["all"]
         by_tag = {
             tag: {
                 value: {"accuracy": float(row[2] / row[3]), "answers": int(row[3]), "examples": int(row[-1])}
@@ -83,7 +86,7 @@ def make_evaluator(
             "answers": int(total),
             "examples": int(examples),
             "diverged": int(diverged),
-            **({"unknown_labels": int(total - loss_count)} if 0 < loss_count < total else {}),
+            **({"unknown_labels": int(unknown)} if unknown else {}),
             "tags": by_tag,
         }
 

@@ -76,11 +76,8 @@ def test_a_right_one_is_taken(told):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (
-            lambda b: {k: x for k, x in b.items() if k != "query"},
-            "a batch lacks query; it has half, label, mask, stream",
-        ),
-        (lambda b: {k: x for k, x in b.items() if k != "half"}, "a batch lacks half"),
+        (lambda b: without(b, "query"), "a batch lacks query; it has half, label, mask, stream"),
+        (lambda b: without(b, "half"), "a batch lacks half"),
         (lambda b: b | {"label": b["label"] + 1}, "the labels are from 1 to 4; they must be in [-1, 4)"),
         (lambda b: b | {"stream": b["stream"] + 1}, "the stream has item ids from 1 to 9; they must be in [0, 9)"),
         (lambda b: b | {"stream": b["stream"][:, :2]}, "must be [B, 3, 2], as the task's shape says, not [8, 2, 2]"),

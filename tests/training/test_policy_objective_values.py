@@ -133,7 +133,7 @@ def test_every_question_of_a_stream_is_measured():
     prepared, params, batch, _ = reading()
     measure = jax.jit(jax.vmap(prepared.phases[-1].measure, (None, 0)))
     example = {name: x for name, x in batch.items() if name != "key"}
-    found = np.stack(jax.device_get(measure(params, example)), axis=1)
+    found = np.stack(jax.device_get(measure(params, example))[:4], axis=1)
     np.testing.assert_allclose(found, read_measures(params, example), rtol=1e-5)
     assert found[:, 3].tolist() == [5, 3, 5] and 0 < found[:, 2].sum() < 13
 
@@ -145,7 +145,7 @@ def test_an_answer_that_no_model_can_give_is_an_error_and_has_no_part_in_the_los
     label = np.array(example["label"])
     label[0, np.flatnonzero(label[0] >= 0)[0]] = prepared.task.shape.answers
     measure = jax.jit(jax.vmap(prepared.phases[-1].measure, (None, 0)))
-    found = np.stack(jax.device_get(measure(params, {**example, "label": jnp.asarray(label)})), axis=1)
+    found = np.stack(jax.device_get(measure(params, {**example, "label": jnp.asarray(label)}))[:4], axis=1)
     want = read_measures(params, example)
     logits = reader("st")(params, batch, False)["logits"]
     known = [objectives.tokens(x, np.where(y < x.shape[1], y, objectives.NOTHING)) for x, y in zip(logits, label)]

@@ -141,7 +141,7 @@ def test_an_example_is_measured_by_the_sums_over_what_it_is_asked(family):
     made = FAMILIES[family]()
     measure = jax.jit(jax.vmap(made.prepared.phases[-1].measure, (None, 0)))
     example = {name: x for name, x in made.batch.items() if name != "key"}
-    found = np.stack(jax.device_get(measure(made.params, example)), axis=1)
+    found = np.stack(jax.device_get(measure(made.params, example))[:4], axis=1)
     want = [objectives.measured(row) for row in made.found(made.params, made.batch, False)]
     np.testing.assert_allclose(found, want, rtol=1e-5)
     assert 0 < found[:, 2].sum() < found[:, 3].sum()
@@ -182,7 +182,7 @@ def test_an_answer_of_several_tokens_is_right_when_all_of_them_are():
     batch["target"] = np.where(asked, (best + wrong) % 13, objectives.NOTHING)
     run = functools.partial(measure_sequence, model, 3, 5)
     example = {name: batch[name] for name in ("tokens", "target")}
-    found = np.stack(jax.device_get(jax.jit(jax.vmap(run, (None, 0)))(made.params, example)), axis=1)
+    found = np.stack(jax.device_get(jax.jit(jax.vmap(run, (None, 0)))(made.params, example))[:4], axis=1)
     want = [objectives.measured(row, whole=True) for row in made.found(made.params, batch, False)]
     np.testing.assert_allclose(found, want, rtol=1e-5)
     assert found[:, 2].tolist() == [1, 0, 1, 0]

@@ -136,7 +136,9 @@ def measure_reader(reader: StreamReader, lines: Array, params: Params, example: 
     metrics = answer_metrics(read.logits, jnp.where(asked & known, label, 0))
     count = asked.sum().astype(jnp.float32)
     correct = jnp.where(asked & known, metrics["accuracy"], 0).sum()
-    return MetricSums(jnp.where(asked & known, metrics["answer_loss"], 0).sum(), count, correct, count)
+    unknown = (asked & ~known).sum().astype(jnp.float32)
+    loss = jnp.where(asked & known, metrics["answer_loss"], 0).sum()
+    return MetricSums(loss, count, correct, count, unknown=unknown)
 
 
 def _init(reader: StreamReader, lines: Array, key: Key, example: Example) -> Params:

@@ -19,7 +19,8 @@ def measure_answer(model: System, params: Params, example: dict) -> MetricSums:
     logits, _ = answer(model, params, example)
     metrics, known = answer_metrics(logits, example["label"]), example["label"] >= 0
     loss = jnp.where(known, metrics["answer_loss"], 0)
-    return MetricSums(loss, known.astype(loss.dtype), metrics["accuracy"], jnp.ones(()), logits.argmax())
+    known = known.astype(loss.dtype)
+    return MetricSums(loss, known, metrics["accuracy"], jnp.ones(()), logits.argmax(), 1 - known)
 
 
 def trimmed(batch: Batch) -> Batch:

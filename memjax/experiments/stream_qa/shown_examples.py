@@ -36,9 +36,9 @@ def shown_examples(task: Task, split: Split, predictions: np.ndarray) -> dict[st
     return found
 
 
-def question_text(task: Task, query: np.ndarray) -> str:
+def question_text(task: Task, query: np.ndarray | np.integer) -> str:
     """A question in the task's words, if it has a `vocabulary`; else its ids."""
-    return _text(query.reshape(-1).tolist(), getattr(task, "vocabulary", None))
+    return _text(np.atleast_1d(query).tolist(), getattr(task, "vocabulary", None))
 
 
 def answer_text(task: Task, label: int, candidates: np.ndarray | None = None) -> str:
