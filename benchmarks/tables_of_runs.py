@@ -1,13 +1,8 @@
-"""Writes the tables of the README from results/: python benchmarks/readme_tables.py"""
+"""Tables of what was learned, in Markdown, from what `reproduce.py` and `memory_networks.py` wrote."""
 
-import json
-import re
-from pathlib import Path
 from statistics import mean, stdev
 
 from reproduce import RETENTION
-
-ROOT = Path(__file__).parents[1]
 
 
 def percent(values: list[float]) -> str:
@@ -38,11 +33,18 @@ def evidence(found: dict) -> list[str]:
     return lines
 
 
-def rehearsed(found: dict) -> list[str]:
+def every_memory(memories: dict, small: dict) -> dict[str, list[dict]]:
+    """The runs on evidence, small, of every memory and of every memory without rehearsal, out of the two files."""
+    rows = by_row(small["runs"])
+    own = {"rehearsal": "rehearsal", "rehearsal no rehearsal": "no rehearsal", "continual": "continual"}
+    return by_row(memories["runs"]) | {name: rows[row] for name, row in own.items()}
+
+
+def rehearsed(memories: dict, small: dict) -> list[str]:
     """Accuracy of every memory with and without rehearsal, and its sizes; the best first."""
     head = ["memory", "rehearsed %", "not rehearsed %", "seeds", "parameters", "state bytes"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    rows = by_row(found["runs"])
+    rows = every_memory(memories, small)
     accuracy = {row: [run["metrics"]["accuracy"] for run in runs] for row, runs in rows.items()}
     for memory in sorted({row.split()[0] for row in rows}, key=lambda memory: -mean(accuracy.get(memory, [0]))):
         both = (memory, f"{memory} no rehearsal")
@@ -64,18 +66,68 @@ def babi(found: dict) -> list[str]:
     return lines
 
 
+def errors_by_task(found: dict) -> dict[str, dict[str, str]]:
+    """Test errors in % of every memory, by task."""
+    errors: dict[str, dict[str, str]] = {}
+    for row, runs in sorted(by_row(found["runs"]).items(), key=lambda item: int(item[0].split()[0])):
+        task, name = row.split(maxsplit=1)
+        errors.setdefault(name, {})[task] = percent([1 - run["metrics"]["accuracy"] for run in runs])
+    return errors
+
+
 def by_task(found: dict) -> list[str]:
     """Test error of every memory, by task."""
-    errors = {
-        row: percent([1 - run["metrics"]["accuracy"] for run in runs]) for row, runs in by_row(found["runs"]).items()
-    }
-    tasks = sorted({row.split()[0] for row in errors}, key=int)
-    names = list(dict.fromkeys(row.split(maxsplit=1)[1] for row in errors))
+    errors = errors_by_task(found)
+    tasks = sorted({task for own in errors.values() for task in own}, key=int)
     lines = [f"| test error % | {' | '.join(f'task {task}' for task in tasks)} |", "|---" * (1 + len(tasks)) + "|"]
     return [
         *lines,
-        *(f"| {name} | {' | '.join(errors.get(f'{task} {name}', '-') for task in tasks)} |" for name in names),
+        *(f"| {name} | {' | '.join(errors[name].get(task, '-') for task in tasks)} |" for name in sorted(errors)),
     ]
+
+
+def accuracies(memory: str, memories: dict, small: dict) -> dict[str, str]:
+    """Accuracy on evidence, small, of one memory, rehearsed and not."""
+    rows = every_memory(memories, small)
+    own = {"rehearsed": rows.get(memory), "not rehearsed": rows.get(f"{memory} no rehearsal")}
+    return {
+        label: f"{percent([run['metrics']['accuracy'] for run in runs])} % right, {len(runs)} seeds"
+        for label, runs in own.items()
+        if runs
+    }
+
+
+def learning(memories: dict, small: dict) -> dict[str, list[tuple[int, float]]]:
+    """Validation accuracy by the step, the mean over the seeds, of every memory, rehearsed and not."""
+    curves = {}
+    for row, runs in every_memory(memories, small).items():
+        together = zip(*(run["validation"] for run in runs), strict=True)
+        curves[row] = [(points[0][0], mean(accuracy for _, accuracy in points)) for points in together]
+    return curves
+
+
+def steps_needed(memories: dict, small: dict) -> list[str]:
+    """After how many steps each memory had answered so many validation questions, in the mean over its seeds."""
+    goals = (0.5, 0.8, 0.9, 0.95)
+    head = [
+        "memory, rehearsed",
+        *(f"{100 * goal:.0f} %" for goal in goals),
+        "not rehearsed, 80 %",
+        "rehearsed, at the end %",
+    ]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    curves = learning(memories, small)
+
+    def first(row: str, goal: float) -> float:
+        return next((step for step, accuracy in curves.get(row, ()) if accuracy >= goal), float("inf"))
+
+    names = sorted({row.split()[0] for row in curves}, key=lambda row: (first(row, 0.8), -curves[row][-1][1]))
+    for memory in names:
+        cells = [first(memory, goal) for goal in goals] + [first(f"{memory} no rehearsal", 0.8)]
+        told = ["not yet" if step == float("inf") else f"{step:,}" for step in cells]
+        told[-1] = told[-1] if f"{memory} no rehearsal" in curves else "-"
+        lines.append(f"| {' | '.join([memory, *told, f'{100 * curves[memory][-1][1]:.1f}'])} |")
+    return lines
 
 
 def wrong_bits(found: dict) -> list[str]:
@@ -168,157 +220,12 @@ def language(found: dict) -> list[str]:
     return lines
 
 
-def surprise(found: dict) -> list[str]:
-    """How many times the time of the second contender the first one takes: gradient, forward."""
-    ratios = {(row["ratio"], row["job"], row["L"]): row["median"] for row in found["ratios"]}
-    lengths, names = found["sizes"]["lengths"], list(dict.fromkeys(name for name, _, _ in ratios))
-    lines = [f"| gradient, forward | {' | '.join(f'L = {length:,}' for length in lengths)} |"]
-    lines.append("|---" * (1 + len(lengths)) + "|")
-
-    def cell(name: str, length: int) -> str:
-        both = (ratios.get((name, job, length)) for job in ("gradient", "forward"))
-        return ", ".join("-" if ratio is None else f"{ratio:.3g}" for ratio in both)
-
-    return [*lines, *(f"| {name} | {' | '.join(cell(name, length) for length in lengths)} |" for name in names)]
-
-
-def shards(found: dict) -> list[str]:
-    """How many times faster a stream is read in shards: by a share's time, and here, where shards wait for cores."""
-    counts = found["sizes"]["shards"]
-    lines = [f"| unsharded / share, unsharded / here | {' | '.join(f'{count} shards' for count in counts)} |"]
-    lines.append("|---" * (1 + len(counts)) + "|")
-    for one in found["results"]:
-        ratios = ((row["unsharded/share"]["median"], row["unsharded/here"]["median"]) for row in one["rows"])
-        cells = " | ".join(f"{share:.2f}, {here:.2f}" for share, here in ratios)
-        lines.append(f"| {one['dk']} x {one['dv']}, {one['job']} | {cells} |")
-    return lines
-
-
-def memories_cost(found: dict) -> list[str]:
-    """What a token costs in each memory."""
-    lines = ["| memory | us per token, forward | with gradient | state KiB | parameters |", "|---|---|---|---|---|"]
-    pace = {(row["memory"], row["job"]): row["us_per_token"] for row in found["rows"]}
-    for row in found["rows"]:
-        if row["job"] == "forward":
-            cells = (
-                f"{row['us_per_token']:.1f} | {pace[row['memory'], 'gradient']:.1f} | {row['state_bytes'] / 1024:.0f}"
-            )
-            lines.append(f"| {row['memory']} | {cells} | {row['parameters']:,} |")
-    return lines
-
-
-def race(found: dict) -> list[str]:
-    """PyPI's DNC against ours, on one device and on one for each core."""
-    (devices,) = {one["devices"] for one in found["dnc"].values()}
-    lines = [
-        f"| DNC | PyPI's time over ours | quartiles | sharded over {devices} cores | quartiles |",
-        "|---|---|---|---|---|",
-    ]
-    for name, one in found["dnc"].items():
-        sizes = one["sizes"]
-        cells = [f"{name}: {sizes['rows']} rows of {sizes['memory_width']}, R = {sizes['heads']}"]
-        for ratio in one["ratios"].values():
-            cells += [f"{ratio['median']:.1f}", f"{ratio['q1']:.1f} to {ratio['q3']:.1f}"]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
-
-
-def length(found: dict) -> list[str]:
-    """What a token costs in a long sequence, against a short one."""
-    short, long = found["lengths"]
-    lines = [f"| | us per token, L = {short:,} | L = {long:,} | ratio | quartiles |", "|---|---|---|---|---|"]
-    for row in found["rows"]:
-        ratio, pace = row["long/short"], row["us_per_token"]
-        cells = f"{pace['short']:.1f} | {pace['long']:.1f} | {ratio['median']:.2f}"
-        lines.append(f"| {row['layer']}, {row['job']} | {cells} | {ratio['q1']:.2f} to {ratio['q3']:.2f} |")
-    return lines
-
-
-def weak(found: dict) -> list[str]:
-    """What a step takes with more devices, and what each of them holds."""
-    lines = ["| mesh | rows | state KiB on each device | ms a step | cores used | time / ideal | quartiles |"]
-    lines.append("|---" * 7 + "|")
-    for row in found["weak"]:
-        ratio, held = row["time/ideal"], row["state_bytes_per_device"] / 1024
-        milliseconds = 1e3 * row["seconds"]["median"]
-        cells = f"{row['rows']} | {held:,.0f} | {milliseconds:.0f} | {row['cores']:.1f} | {ratio['median']:.2f}"
-        lines.append(f"| {row['mesh']} | {cells} | {ratio['q1']:.2f} to {ratio['q3']:.2f} |")
-    return lines
-
-
-def flat(found: dict) -> list[str]:
-    """What an answer takes, and the bytes of a state, by how much was written."""
-    head = ["memory", "state KiB", *(f"us after {int(goal):,} items" for goal in found["flat"][0]["written"])]
-    lines = [f"| {' | '.join([*head, 'last / first', 'quartiles'])} |", "|---" * (len(head) + 2) + "|"]
-    for row in found["flat"]:
-        facts = list(row["written"].values())
-        ratio = facts[-1]["time/first"]
-        held = sorted({f"{fact['state_bytes'] / 1024:.1f}" for fact in facts})
-        cells = [row["memory"], ", ".join(held), *(f"{1e6 * fact['seconds']['median']:.0f}" for fact in facts)]
-        lines.append(f"| {' | '.join(cells)} | {ratio['median']:.3f} | {ratio['q1']:.3f} to {ratio['q3']:.3f} |")
-    return lines
-
-
-def pod(found: dict) -> list[str]:
-    """The least milliseconds that each part of a step takes on a pod."""
-    rows = found["pod"]
-    head = [
-        f"width {row['width']}, {row['rows_per_device']} rows a chip, {row['data']} x {row['fsdp']}" for row in rows
-    ]
-    lines = [f"| least ms of a step on a v5e-256 | {' | '.join(head)} |", "|---" * (1 + len(head)) + "|"]
-    for name in found["pod"][0]["least_seconds"]:
-        cells = (f"{1e3 * row['least_seconds'][name]:.3g}" for row in found["pod"])
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return lines
-
-
 def memory_network(found: dict) -> list[str]:
     """Test error by task, beside the paper's."""
     ours, paper = found["test_error"], found["paper"]
     lines = [f"| test error % | {' | '.join(ours['tasks'])} | mean |", "|---" * (2 + len(ours["tasks"])) + "|"]
-    for name, errors, mean_error in (
-        ("here", ours["tasks"].values(), ours["mean"]),
-        ("paper", paper["tasks"], paper["mean"]),
-    ):
-        lines.append(f"| {name} | {' | '.join(f'{error:g}' for error in errors)} | {mean_error:g} |")
+    theirs = paper["tasks"] or ["-"] * len(ours["tasks"])
+    for name, errors, mean_error in (("here", ours["tasks"].values(), ours["mean"]), ("paper", theirs, paper["mean"])):
+        cells = (error if isinstance(error, str) else f"{error:g}" for error in errors)
+        lines.append(f"| {name} | {' | '.join(cells)} | {mean_error:g} |")
     return lines
-
-
-def main() -> None:
-    """Replaces what lies between the markers of each table whose results exist."""
-    readme = ROOT / "README.md"
-    text = readme.read_text()
-    for marker, name, table in (
-        ("demo", "evidence_demo", evidence),
-        ("small", "evidence_small", evidence),
-        ("memories", "evidence_memories", rehearsed),
-        ("babi", "babi_single", babi),
-        ("babi_memories", "babi_memories", by_task),
-        ("algorithmic", "algorithmic", wrong_bits),
-        ("retention", "retention", retention),
-        ("mazes", "mazes", mazes),
-        ("recall", "recall", by_length),
-        ("needle", "needle", by_length),
-        ("language", "language", language),
-        ("surprise", "bench_surprise", surprise),
-        ("length", "bench_length", length),
-        ("shards", "bench_surprise_shards", shards),
-        ("cost", "bench_memories", memories_cost),
-        ("race", "bench_memories", race),
-        ("weak", "bench_scaling", weak),
-        ("flat", "bench_scaling", flat),
-        ("pod", "bench_scaling", pod),
-        ("memn2n", "memn2n_joint", memory_network),
-    ):
-        path = ROOT / "results" / f"{name}.json"
-        if not path.exists():
-            continue
-        found = json.loads(path.read_text())
-        body = "\n".join([*table(found), "", f"`{found['command']}` wrote [{path.name}](results/{path.name})."])
-        pattern = rf"(<!-- results:{marker} -->).*?(<!-- /results:{marker} -->)"
-        text = re.sub(pattern, lambda m, body=body: f"{m[1]}\n{body}\n{m[2]}", text, flags=re.DOTALL)
-    readme.write_text(text)
-
-
-if __name__ == "__main__":
-    main()
