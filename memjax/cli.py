@@ -10,14 +10,16 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
+import jax
 from absl import flags, logging
 from rich.console import Console
 
 import memjax
-from memjax import memories
+from memjax import memories, program
 from memjax.arguments import parse_flags, read_launch, read_settings
 from memjax.config import AnyConfig, Config
-from memjax.errors import TOO_LARGE, MemjaxError, Preempted, is_too_large, require, unknown
+from memjax.errors import TOO_LARGE, Interrupted, MemjaxError, Preempted, is_too_large, one_line, require, unknown
+from memjax.program import INTERRUPTED
 
 if TYPE_CHECKING:
     from memjax.training.compare import Planned
@@ -49,7 +51,6 @@ prepare   reads bAbI's archive (or a folder of its files) into a form that is qu
 WITH: dict[str, list[str]] = {"": []}
 WITHOUT = {" without rehearsal": ["--config.rehearsal.fragments=0"]}
 KINDS = {"both": WITH | WITHOUT, "with": WITH, "without": WITHOUT}
-INTERRUPTED = 130  # the exit status of what was ended by Ctrl-C
 TERMINATED = 143  # of what was ended by SIGTERM: not 0, for the run is to be started again
 UNREAD = 141  # of what printed more than was read, as SIGPIPE's
 
@@ -59,8 +60,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         return _run(arguments)
-    except BrokenPipeError:  # who reads what is printed has left, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it ends
+    except MemjaxError as error:
+        print(f"memjax: {error}", file=sys.stderr)
+        return 2
+    except (BrokenPipeError, program.Unread):
+        program.drop_output()
         return UNREAD
 
 
@@ -85,14 +89,14 @@ def _run(arguments: list[str]) -> int:
         if arguments[0] not in commands:
             raise unknown("command", arguments[0], commands)
         commands[arguments[0]](arguments[1:])
-    except MemjaxError as error:
-        print(f"memjax: {error}", file=sys.stderr)
-        return 2
-    except (MemoryError, OverflowError, RuntimeError) as error:
-        if not is_too_large(error):
-            raise
-        print(f"memjax: {TOO_LARGE}", file=sys.stderr)
-        return 2
+    except (AssertionError, MemoryError, OverflowError, RuntimeError) as error:
+        if not isinstance(error, AssertionError) and is_too_large(error):
+            raise MemjaxError(TOO_LARGE) from None
+        _require_devices()
+        raise
+    except Interrupted as error:
+        print(f"memjax: interrupted; {error}, and the same command goes on from there", file=sys.stderr)
+        return INTERRUPTED
     except KeyboardInterrupt:
         print("memjax: interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
         return INTERRUPTED
@@ -114,9 +118,10 @@ def _train(arguments: list[str]) -> None:
     console = _console(quiet=not is_first())
     by_first(lambda: runs.holds(folder, config))  # before the task is made, which may take a minute
     prepared = experiment.prepare(config)
-    console.print(f"[bold]{prepared.label}[/bold] on {experiment.task_name(config)}, in {folder}")
+    console.out(prepared.label, style="bold", end="")
+    console.out(f" on {experiment.task_name(config)}, in {folder}")
     for note in prepared.task.notes:
-        console.print(f"note: {note}")
+        console.out(f"note: {note}")
     experiment.train(prepared, folder, console, launch.profile)
     experiment.evaluate(prepared, folder)
     by_first(lambda: _write_report([folder, *_yardsticks(folder, config)], folder, console))
@@ -150,7 +155,7 @@ def _compare(arguments: list[str]) -> None:
             print_comparison(compared, console)
             # A line for each row, in the plots: that of its first seed.
             page = write_report([row[0] for row in rows.values()], folder, comparison=compared)
-            console.print(f"report: {page}", soft_wrap=True)
+            console.out(f"report: {page}")
 
 
 def _plan(values: flags.FlagValues, arguments: list[str]) -> list["Planned"]:
@@ -229,7 +234,7 @@ def _write_report(folders: list[Path], out: Path, console: Console) -> None:
         page = write_report(loaded, out)
     except OSError as error:
         raise MemjaxError(f"cannot write the report to {out}: {error.strerror}; give another folder") from None
-    console.print(f"report: {page}", soft_wrap=True)
+    console.out(f"report: {page}")
 
 
 def _yardsticks(folder: Path, config: AnyConfig) -> list[Path]:
@@ -260,6 +265,17 @@ def _console(quiet: bool = False) -> Console:
     return console if console.is_terminal else Console(width=max(console.width, 240), quiet=quiet)
 
 
+def _require_devices() -> None:
+    """Raises `MemjaxError` where JAX is told to use devices that are not here."""
+    try:
+        jax.devices()
+    except (AssertionError, RuntimeError) as error:
+        asked, reason = os.environ.get("JAX_PLATFORMS", ""), one_line(error) or "it has no plugin for them"
+        raise MemjaxError(
+            f"JAX has no devices for JAX_PLATFORMS={asked} ({reason}); set JAX_PLATFORMS=cpu, or install its plugin"
+        ) from None
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
     """Ctrl-C. What is raised in JAX's callback of the garbage collector is swallowed: there it comes a little later."""
     del number
@@ -272,9 +288,20 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def run() -> NoReturn:
     """The program: `main`, and the end of the process."""
     signal.signal(signal.SIGINT, _interrupt)
+    program.guard_streams()
+    program.leave_at_the_second_interrupt()
+    program.quiet_threads()
     status = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    try:
+        sys.stdout.flush()
+    except program.Unread:
+        status = UNREAD
+        program.drop_output()
+    except MemjaxError as error:
+        if not status:  # else it was told
+            print(f"memjax: {error}", file=sys.stderr)
+        status = status or 2
+        program.drop_output()
     if status == INTERRUPTED:
         # At once: XLA's threads that still compile would crash an interpreter that is taken down around them.
         os._exit(status)

@@ -33,10 +33,11 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "reporting": ({"errors", "files"}, {"matplotlib", "numpy", "rich"}),
     "arguments": ({"config", "errors", "memories"}, {"absl", "ml_collections"}),
     "cli": (
-        {"arguments", "config", "errors", "memories", "models", "reporting", "tasks", "training"},
-        {"absl", "rich"},
+        {"arguments", "config", "errors", "memories", "models", "program", "reporting", "tasks", "training"},
+        {"absl", "jax", "rich"},
     ),
-    "the package itself": ({"errors", "functional", "memories", "ops"}, set()),
+    "program": ({"errors"}, set()),
+    "the package itself": ({"errors", "functional", "memories", "ops", "program"}, set()),
 }
 BUILDERS = {"absl", "tensorflow_datasets", "array_record"}
 HEAVY = {"absl", "grain", "matplotlib", "ml_collections", "optax", "orbax", "tensorflow", "tensorflow_datasets"}

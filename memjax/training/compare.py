@@ -46,10 +46,11 @@ def train_all(plan: Sequence[Planned], console: Console) -> None:
     for number, planned in enumerate(plan, 1):
         name = f"{planned.row}, seed {planned.seed}"
         if is_finished(planned):
-            console.print(f"{name}: finished, in {planned.folder}")
+            console.out(f"{name}: finished, in {planned.folder}")
             continue
         task = experiment.task_name(planned.config)
-        console.print(f"[bold]{name}[/bold] on {task}, in {planned.folder} (run {number} of {len(plan)})")
+        console.out(name, style="bold", end="")
+        console.out(f" on {task}, in {planned.folder} (run {number} of {len(plan)})")
         try:
             prepared = experiment.prepare(planned.config)
             experiment.train(prepared, planned.folder, console)
@@ -58,7 +59,7 @@ def train_all(plan: Sequence[Planned], console: Console) -> None:
             if not isinstance(error, MemjaxError) and not is_too_large(error):
                 raise
             reason = error if isinstance(error, MemjaxError) else TOO_LARGE
-            console.print(f"{name}: {reason}")
+            console.out(f"{name}: {reason}")
             failures.append(f"{name} ({reason})")
     if failures:
         raise MemjaxError(f"not finished: {'; '.join(failures)}")

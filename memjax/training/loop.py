@@ -1,12 +1,14 @@
 """The loop: batches through the step, with progress, metrics, validation and checkpoints; resumes where it was."""
 
 import contextlib
+import functools
 import math
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import jax
@@ -16,7 +18,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from memjax.config import TrainingConfig
-from memjax.errors import MemjaxError, Preempted, remark
+from memjax.errors import Interrupted, MemjaxError, Preempted, remark
+from memjax.files import own_folder
 from memjax.tasks import AnyTask
 from memjax.training import checkpoint
 from memjax.training.data import train_batches
@@ -46,8 +49,8 @@ def fit(
 
     Writes metrics, and checkpoints under `folder/phase`, or elsewhere if the config says so. Raises `MemjaxError` on a
     loss that is not finite, naming the step, the part and the last good checkpoint; and `Preempted` when it is asked to
-    stop, after one more checkpoint. profile: writes a trace of a few steps, behind those that compile, to
-    `folder/profile/phase`.
+    stop, or `Interrupted` at a Ctrl-C, after one more checkpoint. profile: writes a trace of a few steps, behind those
+    that compile, to `folder/profile/phase`.
     """
     state = jax.device_put(state, placed(mesh, state))
     if mesh.size > 1:
@@ -57,7 +60,7 @@ def fit(
         contextlib.closing(MetricsLog(folder, phase) if is_first() else NoLog()) as log,
         checkpoint.open_checkpoints(checkpoint.place(folder, config.checkpoints) / phase) as manager,
         _progress(console) as progress,
-        _termination() as terminated,
+        _signals() as stop,
         contextlib.ExitStack() as opened,
     ):
         window = _Window()
@@ -81,8 +84,9 @@ def fit(
 
         for step in range(start + 1, steps + 1):
             if step in traced[:1]:
-                tracing.enter_context(jax.profiler.trace(folder / "profile" / phase))
+                tracing.enter_context(jax.profiler.trace(own_folder(folder, "profile", phase)))
             state, metrics = step_fn(state, frozen, place_batch(mesh, next(data), config.batch_size))
+            stop.saves = True
             if step in traced[-1:]:
                 jax.block_until_ready(metrics)
                 tracing.close()
@@ -91,7 +95,7 @@ def fit(
             if previous:
                 _record(previous, window, phase, manager)
             # Several processes agree on a step at which all of them stop.
-            stopping = manager.reached_preemption(step) if jax.process_count() > 1 else terminated.is_set()
+            stopping = manager.reached_preemption(step) if jax.process_count() > 1 else stop.asked
             saving = step % config.checkpoint_every == 0 or step == steps or stopping
             logging = step % config.log_every == 0 or step == steps
             if saving or logging:
@@ -109,31 +113,54 @@ def fit(
                 log.write(step, {"split": "valid"} | valid)
                 if not console.is_terminal:
                     accuracy = f"validation accuracy {valid['accuracy']:.3f}"
-                    console.print(f"{phase} {step}/{steps}  {accuracy}  {time.perf_counter() - began:.0f} s")
+                    console.out(f"{phase} {step}/{steps}  {accuracy}  {time.perf_counter() - began:.0f} s")
             if saving:
                 checkpoint.save(manager, step, state, window.entries)
             if stopping:
                 break
         manager.wait_until_finished()
-        if stopping or terminated.is_set():  # the last step may have been over when it was asked
-            raise Preempted(f"{phase} step {int(state.step)} is saved")
+        if stopping or stop.asked:  # the last step may have been over when it was asked
+            raise (Interrupted if stop.interrupted else Preempted)(f"{phase} step {int(state.step)} is saved")
     return state
 
 
+class _Stop:
+    """What signals asked for. saves: whether there are steps that a Ctrl-C has to save before it leaves."""
+
+    asked = interrupted = saves = False
+
+    def terminate(self, *_: object) -> None:
+        """SIGTERM: the step that runs is the last one."""
+        self.asked = True
+
+    def interrupt(self, number: int, frame: FrameType | None, leave: Callable[[int, FrameType | None], object]) -> None:
+        """SIGINT: the same, and with nothing to save, or the second time, it leaves at once."""
+        if self.interrupted or not self.saves:
+            leave(number, frame)
+            return
+        self.asked = self.interrupted = True
+        with contextlib.suppress(RuntimeError):  # it came while something else is said
+            remark("interrupted: the step that runs is the last one, and is saved; Ctrl-C again leaves at once")
+
+
 @contextlib.contextmanager
-def _termination() -> Iterator[threading.Event]:
-    """An event that SIGTERM sets in place of ending the process. Signals are the main thread's alone; of several
+def _signals() -> Iterator[_Stop]:
+    """What SIGTERM and Ctrl-C ask for, in place of ending the process. Signals are the main thread's alone; of several
     processes JAX takes them, and tells them all.
     """
-    asked = threading.Event()
+    stop = _Stop()
     if threading.current_thread() is not threading.main_thread() or jax.process_count() > 1:
-        yield asked
+        yield stop
         return
-    before = signal.signal(signal.SIGTERM, lambda *_: asked.set())
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, stop.terminate)}
+    leave = signal.getsignal(signal.SIGINT)
+    if callable(leave):  # else it is ignored, as behind `nohup`
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, functools.partial(stop.interrupt, leave=leave))
     try:
-        yield asked
+        yield stop
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _Window:
