@@ -2,7 +2,11 @@
 
 from typing import Any
 
-from memjax import memories, ops
+from memjax import (
+    memories,
+    ops,
+    program,  # noqa: F401 - first: a Ctrl-C may come while the others are imported
+)
 from memjax.errors import MemjaxError
 from memjax.functional import FunctionalMemory, functional
 from memjax.memories import register_memory

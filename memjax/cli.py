@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn
 
+import jax
 from absl import flags, logging
 
 import memjax
-from memjax import plugins
-from memjax.errors import TOO_LARGE, MemjaxError, Preempted, is_too_large, require, unknown
+from memjax import plugins, program
+from memjax.errors import TOO_LARGE, Interrupted, MemjaxError, Preempted, is_too_large, one_line, require, unknown
+from memjax.program import INTERRUPTED
 
 USAGE = """\
 memjax train     trains what a config describes, tests it, and writes a report
@@ -35,7 +37,6 @@ COMMANDS = {
     "report": ("report", False),
     "train": ("train", True),
 }
-INTERRUPTED = 130  # the exit status of what was ended by Ctrl-C
 TERMINATED = 143  # of what was ended by SIGTERM: not 0, for the run is to be started again
 UNREAD = 141  # of what printed more than was read, as SIGPIPE's
 
@@ -45,8 +46,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         return _run(arguments)
-    except BrokenPipeError:  # who reads what is printed has left, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it ends
+    except MemjaxError as error:
+        print(f"memjax: {error}", file=sys.stderr)
+        return 2
+    except (BrokenPipeError, program.Unread):
+        program.drop_output()
         return UNREAD
 
 
@@ -70,14 +74,14 @@ def _run(arguments: list[str]) -> int:
             print(command.USAGE, end="", flush=True)
             return 0
         command.run(_load_plugins(arguments[1:], installed))
-    except MemjaxError as error:
-        print(f"memjax: {error}", file=sys.stderr)
-        return 2
-    except (MemoryError, OverflowError, RuntimeError) as error:
-        if not is_too_large(error):
-            raise
-        print(f"memjax: {TOO_LARGE}", file=sys.stderr)
-        return 2
+    except (AssertionError, MemoryError, OverflowError, RuntimeError) as error:
+        if not isinstance(error, AssertionError) and is_too_large(error):
+            raise MemjaxError(TOO_LARGE) from None
+        _require_devices()
+        raise
+    except Interrupted as error:
+        print(f"memjax: interrupted; {error}, and the same command goes on from there", file=sys.stderr)
+        return INTERRUPTED
     except KeyboardInterrupt:
         print("memjax: interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
         return INTERRUPTED
@@ -99,6 +103,17 @@ def _load_plugins(arguments: Sequence[str], installed: bool) -> list[str]:
     return [a for a in arguments if not a.startswith(("--plugin=", "-plugin="))]
 
 
+def _require_devices() -> None:
+    """Raises `MemjaxError` where JAX is told to use devices that are not here."""
+    try:
+        jax.devices()
+    except (AssertionError, RuntimeError) as error:
+        asked, reason = os.environ.get("JAX_PLATFORMS", ""), one_line(error) or "it has no plugin for them"
+        raise MemjaxError(
+            f"JAX has no devices for JAX_PLATFORMS={asked} ({reason}); set JAX_PLATFORMS=cpu, or install its plugin"
+        ) from None
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
     """Ctrl-C. What is raised in JAX's callback of the garbage collector is swallowed: there it comes a little later."""
     del number
@@ -111,9 +126,20 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def run() -> NoReturn:
     """The program: `main`, and the end of the process."""
     signal.signal(signal.SIGINT, _interrupt)
+    program.guard_streams()
+    program.leave_at_the_second_interrupt()
+    program.quiet_threads()
     status = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    try:
+        sys.stdout.flush()
+    except program.Unread:
+        status = UNREAD
+        program.drop_output()
+    except MemjaxError as error:
+        if not status:  # else it was told
+            print(f"memjax: {error}", file=sys.stderr)
+        status = status or 2
+        program.drop_output()
     if status == INTERRUPTED:
         # At once: XLA's threads that still compile would crash an interpreter that is taken down around them.
         os._exit(status)

@@ -1,4 +1,4 @@
-"""docs/from_command_to_slots.md against the calls of a real `memjax train`: every function, in the order of the page."""
+"""docs/from_command_to_slots.md against the calls of a real `memjax train`: all functions, in the page's order."""
 
 import re
 import sys

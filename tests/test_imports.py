@@ -36,13 +36,14 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         | {"streaming", "tasks", "training", "typing"},
         {"absl", "flax", "jax", "numpy", "optax", "rich"},
     ),
+    "program": ({"errors"}, set()),
     "plugins": ({"errors"}, set()),
     "commands": (
         {"config", "errors", "experiments", "memories", "reporting", "tasks", "training"},
         {"absl", "rich"},
     ),
-    "cli": ({"commands", "errors", "plugins"}, {"absl"}),
-    "the package itself": ({"errors", "experiments", "functional", "memories", "ops", "tasks"}, set()),
+    "cli": ({"commands", "errors", "plugins", "program"}, {"absl", "jax"}),
+    "the package itself": ({"errors", "experiments", "functional", "memories", "ops", "program", "tasks"}, set()),
 }
 BUILDERS = {"absl", "tensorflow_datasets", "array_record"}
 HEAVY = {"absl", "grain", "matplotlib", "ml_collections", "optax", "orbax", "tensorflow", "tensorflow_datasets"}

@@ -59,7 +59,7 @@ def run(arguments: Sequence[str]) -> None:
             print_comparison(compared, console)
             # A line for each row, in the plots: that of its first seed.
             page = write_report([row[0] for row in rows.values()], folder, comparison=compared)
-            console.print(f"report: {page}", soft_wrap=True, markup=False)
+            console.out(f"report: {page}")
 
 
 def _plan(values: flags.FlagValues, arguments: Sequence[str]) -> list[Planned]:

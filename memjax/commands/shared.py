@@ -39,4 +39,4 @@ def report(folders: Sequence[Path], out: Path, console: Console) -> None:
         page = write_report(loaded, out)
     except OSError as error:
         raise MemjaxError(f"cannot write the report to {out}: {error.strerror}; give another folder") from None
-    console.print(f"report: {page}", soft_wrap=True, markup=False)
+    console.out(f"report: {page}")

@@ -50,9 +50,10 @@ def run(arguments: Sequence[str]) -> None:
     # Before the task is made, which may take a minute.
     by_first(lambda: runs.check_changes(to_mapping(config), resolved, place, folder))
     prepared = prepare(config)
-    console.print(f"{prepared.recipe.label} on {prepared.task_name}, in {folder}", markup=False, highlight=False)
+    console.out(prepared.recipe.label, style="bold", end="")
+    console.out(f" on {prepared.task_name}, in {folder}")
     for note in prepared.task.notes:
-        console.print(f"note: {note}", markup=False)
+        console.out(f"note: {note}")
     experiment.train(prepared, folder, console, launch.profile)
     experiment.evaluate(prepared, folder, command=command_line())
     by_first(lambda: report([folder, *yardsticks(folder, config)], folder, console))

@@ -47,19 +47,20 @@ def train_all(plan: Sequence[Planned], console: Console) -> None:
     for number, planned in enumerate(plan, 1):
         name = f"{planned.row}, seed {planned.seed}"
         if is_finished(planned):
-            console.print(f"{name}: finished, in {planned.folder}", markup=False)
+            console.out(f"{name}: finished, in {planned.folder}")
             continue
         try:
             prepared = prepare(planned.config)
             where = f"on {prepared.task_name}, in {planned.folder} (run {number} of {len(plan)})"
-            console.print(f"{name} {where}", markup=False)
+            console.out(name, style="bold", end="")
+            console.out(f" {where}")
             experiment.train(prepared, planned.folder, console)
             experiment.evaluate(prepared, planned.folder)
         except (MemjaxError, MemoryError, OverflowError, RuntimeError) as error:
             if not isinstance(error, MemjaxError) and not is_too_large(error):
                 raise
             reason = error if isinstance(error, MemjaxError) else TOO_LARGE
-            console.print(f"{name}: {reason}", markup=False)
+            console.out(f"{name}: {reason}")
             failures.append(f"{name} ({reason})")
     if failures:
         raise MemjaxError(f"not finished: {'; '.join(failures)}")

@@ -13,7 +13,7 @@ from rich.console import Console
 from memjax.training import checkpoint
 from memjax.training.data import Examples, Layout
 from memjax.training.evaluate import MetricSums, make_evaluator
-from memjax.training.loop import fit
+from memjax.training.loop import Fit, fit
 from memjax.training.objective import Example, Loss
 from memjax.training.sharding import placed
 from memjax.training.step import TrainState, init_state, make_optimizer, make_step
@@ -102,29 +102,21 @@ def run_phase(
     # Several processes each make their part. One makes all of it on one device: what does not fit is an error there,
     # while of eight devices that all ask for too much JAX waits for ever.
     places = placed(mesh, jax.eval_shape(begin, frozen)) if jax.process_count() > 1 else None
-    state = fit(
-        folder,
-        phase.name,
-        make_step(
-            phase.loss,
-            make_optimizer(config.optimizer, phase.steps),
-            mesh,
-            training.batch_size,
-            training.microbatches,
-            training.seed,
-            experiment.recipe.layout.extend,
-        ),
-        jax.jit(begin, out_shardings=places)(frozen),
-        frozen,
-        lambda params: validate(params, "valid", training.validate_examples),
-        task,
-        experiment.recipe.layout,
-        training,
-        phase.steps,
-        mesh,
-        console,
-        profile,
+    layout, optimizer = experiment.recipe.layout, make_optimizer(config.optimizer, phase.steps)
+    sizes = training.batch_size, training.microbatches, training.seed
+    job = Fit(
+        folder=folder,
+        name=phase.name,
+        steps=phase.steps,
+        step=make_step(phase.loss, optimizer, mesh, *sizes, layout.extend),
+        frozen=frozen,
+        validate=lambda params: validate(params, "valid", training.validate_examples),
+        task=task,
+        layout=layout,
+        config=training,
+        mesh=mesh,
     )
+    state = fit(job, jax.jit(begin, out_shardings=places)(frozen), console, profile)
     return state.params
 
 

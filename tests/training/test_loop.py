@@ -22,7 +22,7 @@ from memjax.errors import MemjaxError, Preempted
 from memjax.experiments.reading import read_config, resolved, to_mapping
 from memjax.files import read_object
 from memjax.training import checkpoint, runs
-from memjax.training.loop import fit
+from memjax.training.loop import Fit, fit
 from memjax.training.sharding import make_mesh
 from memjax.training.step import init_state, make_optimizer, make_step
 
@@ -301,20 +301,8 @@ def test_resuming_another_models_checkpoint_is_refused_in_one_line(whole, tmp_pa
     optimizer, step_fn = stepper()
     state = init_state({"w": jnp.zeros(7)}, optimizer)
     with pytest.raises(MemjaxError, match="another model") as caught:
-        fit(
-            tmp_path / "run",
-            "train",
-            step_fn,
-            state,
-            None,
-            validate,
-            task(),
-            layout_of(task()),
-            TRAINING,
-            6,
-            mesh(),
-            Console(quiet=True),
-        )
+        job = Fit(tmp_path / "run", "train", 6, step_fn, None, validate, task(), layout_of(task()), TRAINING, mesh())
+        fit(job, state, Console(quiet=True))
     assert "\n" not in str(caught.value)
 
 
