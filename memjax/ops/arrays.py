@@ -34,7 +34,7 @@ def as_array(value: Any, wanted: str) -> jax.Array | None:
 
 
 def _converted(value: Any, wanted: str) -> jax.Array | None:
-    if isinstance(value, (bool, int, float)):
+    if isinstance(value, (bool, int, float)) and not isinstance(value, np.generic):
         if type(value).__name__ not in STANDS_FOR[wanted]:
             return None
         return jnp.asarray(float(value) if wanted == "float" else value)
@@ -44,11 +44,20 @@ def _converted(value: Any, wanted: str) -> jax.Array | None:
         array = jnp.asarray(value) if any(isinstance(x, jax.Array) for x in jax.tree.leaves(value)) else np.array(value)
         if array.size and KIND_OF.get(array.dtype) not in STANDS_FOR[wanted]:
             return None
-        return _signed(jnp.asarray(array, {"float": float, "int": int, "bool": bool}.get(wanted)))
+        return _signed(jnp.asarray(_fitting(array), {"float": float, "int": int, "bool": bool}.get(wanted)))
     if not hasattr(value, "shape") or wanted not in (KIND_OF.get(np.dtype(value.dtype)), "any"):
         return None
-    array = jnp.asarray(value)
+    array = jnp.asarray(_fitting(value))
     return _signed(array) if array.dtype in KIND_OF else None
+
+
+def _fitting(array: Any) -> Any:
+    """The same. Raises `OverflowError` for whole numbers that JAX, in 32 bits, would make others of."""
+    if isinstance(array, np.ndarray) and array.dtype.kind in "iu" and array.dtype.itemsize >= 4 and array.size:
+        limits = jnp.iinfo(jnp.asarray(0).dtype)
+        if array.min() < limits.min or array.max() > limits.max:
+            raise OverflowError
+    return array
 
 
 def _signed(array: jax.Array) -> jax.Array:
@@ -66,9 +75,9 @@ def is_float_dtype(value: Any) -> bool:
 
 def described(value: Any, wanted: str = "any", where: str = "") -> str:
     """What came, short enough for a line; with what to write instead where that is plain."""
-    if value is None or isinstance(value, (bool, float, complex)):
+    if value is None or type(value) in (bool, float, complex):
         return repr(value)
-    if isinstance(value, int):
+    if type(value) is int:
         return str(value) if abs(value) < 10**20 else "a number of more than 20 digits"
     if isinstance(value, (str, bytes)):
         return repr(value if len(value) <= 30 else value[:30])

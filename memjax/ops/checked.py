@@ -93,12 +93,12 @@ def rule_of(kind: Any, where: str, scope: Scope, depth: int) -> Rule | None:
         return None
     if kind is FloatDtype:
         return _dtype
-    if kind == Key:
-        return _key
     around: Any = Axes()
     if typing.get_origin(kind) is typing.Annotated:
         kind, around = typing.get_args(kind)
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if all(key in parts for key in typing.get_args(Key)):
+        return functools.partial(_key, type(None) in parts)
     if origin in (typing.Union, types.UnionType):
         return _one_of(parts, where, scope, depth)
     if hasattr(kind, "dim_str"):
@@ -152,14 +152,16 @@ def _said(wanted: str, scope: Scope, text: str) -> str:
 def _tree(leaf: Any, scope: Scope) -> Rule:
     """Arrays in any structure; a None is part of it."""
     axes = scope.shape(leaf.dim_str) if hasattr(leaf, "dim_str") else None
-    expected = f"arrays [{', '.join(leaf.dim_str.split())}]" if axes else "arrays"
+    wanted = KINDS[leaf.dtype] if leaf is not None else "any"
+    expected = "float arrays" if wanted == "float" else "arrays"
+    expected += f" [{', '.join(leaf.dim_str.split())}]" if axes else ""
 
     def take(value, where, sizes):
         leaves, structure = jax.tree.flatten(value)
-        arrays = [as_array(leaf, "any") for leaf in leaves]
+        arrays = [as_array(leaf, wanted) for leaf in leaves]
         for leaf, array in zip(leaves, arrays):
             if array is None:
-                raise sizes.refuse(where, expected, f"with {described(leaf)} among them")
+                raise sizes.refuse(where, expected, f"{described(leaf, wanted, where)}")
             if axes:
                 sizes.fit(where, axes, array.shape, expected, lambda array=array: described(array))
         same = all(leaf is array for leaf, array in zip(leaves, arrays))
@@ -271,10 +273,10 @@ def _dtype(value: Any, where: str, sizes: Sizes) -> Any:
     return value
 
 
-def _key(value: Any, where: str, sizes: Sizes) -> Any:
+def _key(optional: bool, value: Any, where: str, sizes: Sizes) -> Any:
     typed = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key) and not value.ndim
     raw = isinstance(value, (jax.Array, np.ndarray)) and value.dtype == np.uint32 and value.shape in ((2,), (4,))
-    if not typed and not raw:
+    if not typed and not raw and not (optional and value is None):
         raise sizes.refuse(where, "a key, as jax.random.key makes one", described(value))
     return value
 

@@ -8,12 +8,12 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from memjax.errors import require
+from memjax.errors import MemjaxError, one_line, require
 from memjax.ops import surprise_chunk as chunk
 from memjax.ops.checked import checked
 from memjax.ops.surprise_recurrence import momentum_recurrence
 from memjax.ops.surprise_state import Gate, SurpriseState, check_gates, check_state, over_chunks, state_dtype
-from memjax.typing import Array, Bool, Float, PyTree
+from memjax.typing import Any, Array, Bool, Float, PyTree
 
 GATES = ("log_keep", "log_momentum", "lr")
 
@@ -75,7 +75,7 @@ def surprise_mlp(
 def surprise_memory(
     apply: Callable[[PyTree, Float[Array, "dk"]], Float[Array, "dv"]],
     loss: Callable[[Float[Array, "dv"], Float[Array, "dv"]], Float[Array, ""]],
-    weights: PyTree,
+    weights: PyTree[Float[Array, "..."]],
     q: Float[Array, "L dk"],
     k: Float[Array, "L dk"],
     v: Float[Array, "L dv"],
@@ -118,7 +118,7 @@ def surprise_memory(
         "surprise_memory: closed_form makes no weights for each token; read='token' needs impl 'associative' or "
         "'sequential'",
     )
-    _check_functions(apply, loss, weights, k, v)
+    _check_functions(apply, loss, weights, q, k, v)
     gates = (log_keep, log_momentum, lr)
     step = _weighted if impl == "closed_form" else partial(_unrolled, impl, read)
     return _chunked(partial(step, apply, loss), weights, q, k, v, gates, state, mask, chunk_size)
@@ -139,15 +139,23 @@ def _chunked(step, weights, q, k, v, gates, state, mask, chunk_size):
     return out.astype(v.dtype), SurpriseState(memory, momentum, length % chunk_size)
 
 
-def _check_functions(apply, loss, weights, k, v):
-    """Raises `MemjaxError` if they do not give a value for a key, and a number for both; what they raise is theirs."""
-    key, value = (jax.ShapeDtypeStruct(x.shape[1:], state_dtype(x)) for x in (k, v))
-    out = jax.eval_shape(apply, weights, key)
+def _check_functions(apply, loss, weights, q, k, v):
+    """Raises `MemjaxError` if they do not give a value for a key, and a number for both."""
+    key, value = (jax.ShapeDtypeStruct(x.shape[1:], state_dtype(q, k, v)) for x in (k, v))
+
+    def tried(name: str, function: Callable, *args: PyTree) -> Any:
+        try:
+            return jax.eval_shape(function, *args)
+        except Exception as error:  # it is the caller's, and may raise anything
+            line = one_line(error)
+            raise MemjaxError(f"surprise_memory: {name} fails with {type(error).__name__}: {line}") from error
+
+    out = tried("apply", apply, weights, key)
     require(
         getattr(out, "shape", None) == value.shape,
         f"surprise_memory: apply must give an array of the shape of a value, {list(value.shape)}, not {out}",
     )
-    surprise = jax.eval_shape(loss, out, value)
+    surprise = tried("loss", loss, out, value)
     require(
         getattr(surprise, "shape", None) == () and jnp.issubdtype(surprise.dtype, jnp.floating),
         f"surprise_memory: loss must give a number, not {surprise}",
