@@ -64,21 +64,8 @@ def run(folder, steps=6, *, step=None, validate=validate, learning_rate=0.01, lo
     optimizer, step_fn = stepper(learning_rate, loss)
     state = init_state({"w": jnp.linspace(-1, 1, 20)}, optimizer)
     config = TrainingConfig(**{**vars(TRAINING), **changes})
-    console = Console(quiet=True)
-    return fit(
-        folder,
-        "train",
-        step or step_fn,
-        state,
-        None,
-        validate,
-        task(),
-        layout_of(task()),
-        config,
-        steps,
-        mesh(),
-        console,
-    )
+    job = Fit(folder, "train", steps, step or step_fn, None, validate, task(), layout_of(task()), config, mesh())
+    return fit(job, state, Console(quiet=True))
 
 
 def stopped_at(number):
@@ -393,7 +380,7 @@ def test_after_it_only_how_far_a_run_goes_and_how_often_it_looks(tmp_path, capsy
 def test_a_config_that_an_older_version_wrote_has_the_defaults_of_what_is_new(tmp_path, capsys):
     open_run(tiny(), tmp_path)
     (tmp_path / "train" / "2").mkdir(parents=True)
-    settings = json.loads((tmp_path / "config.json").read_text())
+    settings = read_object(tmp_path / "config.json")
     assert settings["memory"].pop("write_gain") == 1.0  # as if the size were new; the class has this default
     (tmp_path / "config.json").write_text(json.dumps(settings))
     assert read_config(tmp_path) == tiny()
