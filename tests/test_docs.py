@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import memjax
 from memjax import memories
 
 ROOT = Path(__file__).parents[1]
@@ -117,17 +118,18 @@ def test_every_memory_has_a_page_with_all_its_sizes(name, tools):
 
 def test_the_api_has_every_public_name(tools):
     pages = "".join(tools("generate").api(DOCS / "api").values())
-    for module in ("memjax", "memjax.ops", "memjax.memories", "memjax.models", "memjax.tasks"):
+    for module in ("memjax", "memjax.ops", "memjax.memories", "memjax.layers", "memjax.models", "memjax.tasks"):
         found = importlib.import_module(module)
-        for name in found.__all__:
-            thing = getattr(found, name)
-            if inspect.isfunction(thing) or str(getattr(thing, "__module__", "")).startswith("memjax"):
-                assert f":: {module}.{name}\n" in pages, f"{module}.{name}"
+        for thing in (getattr(found, name) for name in found.__all__):
+            if (inspect.isfunction(thing) or inspect.isclass(thing)) and thing.__module__.startswith("memjax"):
+                room = ".".join(thing.__module__.split(".")[:2])
+                entry = f":: {module if module == 'memjax' else room}.{thing.__name__}\n"
+                assert entry in pages, entry
 
 
 def test_the_signatures_are_those_of_the_source(tools):
     signature = tools("signatures").signature
-    assert signature(memories.create) == ("(name: str, *, slots: int | np.integer, **sizes)", "Memory")
+    assert signature(memjax.functional) == ("(memory: Memory)", "FunctionalMemory")
     arguments, _ = signature(memories.DNC)
     assert arguments.startswith("(num_slots: int, width: int, memory_width: int = 64")
     assert signature(memories.Slots)[0] == "(values: Float[Array, '*B K d'], mask: Bool[Array, '*B K'])"

@@ -10,9 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from memjax import cli
+from memjax import cli, memories, tasks
+from memjax.commands import compare, evaluate
+from memjax.commands import train as train_command
 from memjax.tasks.builders import babi
-from memjax.training import compare, experiment, processes
+from memjax.training import experiment
 
 ROOT = Path(__file__).parents[1]
 BABI = ROOT.parent / "shared" / "data" / "babi" / "babi_tasks_v1-2_en.tar.gz"
@@ -48,13 +50,14 @@ def configs(monkeypatch):
 
     def prepare(config):
         seen.append(config)
-        return SimpleNamespace(label="", task=SimpleNamespace(notes=()))
+        return SimpleNamespace(recipe=SimpleNamespace(label=""), task_name="", task=SimpleNamespace(notes=()))
 
-    monkeypatch.setattr(experiment, "prepare", prepare)
+    monkeypatch.setattr(train_command, "prepare", prepare)
     monkeypatch.setattr(experiment, "train", lambda *arguments: None)
-    monkeypatch.setattr(experiment, "evaluate", lambda *arguments: None)
-    monkeypatch.setattr(cli, "_write_report", lambda *arguments: None)
-    monkeypatch.setattr(processes, "join", lambda **_: None)
+    monkeypatch.setattr(experiment, "evaluate", lambda *arguments, **settings: None)
+    monkeypatch.setattr(train_command, "report", lambda *arguments: None)
+    monkeypatch.setattr(train_command, "join", lambda **_: None)
+    monkeypatch.setattr(train_command, "keep_compiled", lambda folder: None)
     return seen
 
 
@@ -73,9 +76,21 @@ def prepared_babi(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.fixture
+def own_registries():
+    """What a snippet registers is gone after it."""
+    kept = [(registry, dict(registry)) for registry in (memories.registry, tasks.registry)]
+    yield
+    for registry, entries in kept:
+        registry.clear()
+        registry.update(entries)
+
+
 @pytest.mark.parametrize("snippet", SNIPPETS)
-def test_the_python_runs(snippet, request, tmp_path, monkeypatch):
+def test_the_python_runs(snippet, request, tmp_path, monkeypatch, own_registries):
     monkeypatch.chdir(tmp_path)
+    if "memn2n_restarts" in snippet:
+        monkeypatch.syspath_prepend(ROOT / "benchmarks")
     if 'data_dir="data"' in snippet:
         request.getfixturevalue("prepared_babi")
     exec(compile(snippet, request.node.name, "exec"), {"__name__": "manual"})
@@ -103,12 +118,16 @@ def test_the_commands_are_read(command, request, capsys, tmp_path, monkeypatch):
         planned = []
         monkeypatch.setattr(compare, "train_all", lambda plan, console: planned.extend(plan))
         monkeypatch.setattr(compare, "check_all", lambda plan: None)
+        monkeypatch.setattr(compare, "keep_compiled", lambda folder: None)
         assert cli.main(arguments) == 0, capsys.readouterr().err
         assert len(planned) > 1
     elif program == "python":
         text = (ROOT / arguments[0]).read_text()
         assert all(argument.partition("=")[0] in text for argument in arguments[1:])
+    elif program == "memjax" and arguments[0] == "list":
+        assert cli.main(arguments) == 0 and capsys.readouterr().out
     elif program == "memjax":
+        monkeypatch.setattr(evaluate, "keep_compiled", lambda folder: None)
         missing = next(a for a in (a.removeprefix("--from=") for a in arguments[1:]) if "/" in a or ".tar" in a)
         assert cli.main(arguments) == 2
         assert missing in (error := capsys.readouterr().err) and "--" not in error, error
@@ -133,6 +152,7 @@ def test_data_of_ones_own_is_prepared_and_trained(tmp_path, monkeypatch, capsys)
     exec(blocks("python", guide)[0], {"__name__": "manual"})
     prepare, train = (shlex.split(line)[1:] for line in blocks("bash", guide)[0].splitlines())
     assert cli.main(prepare) == 0, capsys.readouterr().err
+    monkeypatch.setattr(train_command, "keep_compiled", lambda folder: None)
     short = [f"--config.training.{setting}" for setting in ("steps=2", "sampler_steps=2", "validate_examples=16")]
     assert cli.main([*train, *short]) == 0, capsys.readouterr().err
     evaluation = json.loads(Path("runs/people/evaluation.json").read_text())
