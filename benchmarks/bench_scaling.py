@@ -36,7 +36,7 @@ from rich.table import Table
 
 from memjax import memories, streaming
 from memjax.config import from_mapping
-from memjax.models import AskedMemory
+from memjax.models import MemoryModel
 from memjax.tasks import TaskShape
 from memjax.training import experiment
 from memjax.training.data import train_batches
@@ -161,7 +161,7 @@ def flat(sizes: Sizes, args: argparse.Namespace) -> list[dict[str, Any]]:
         memory = memories.create(name, slots=sizes.slots, width=sizes.width, **more)
         segments = sizes.at_once // SEGMENT
         shape = TaskShape(500, segments, SEGMENT, 50, None, "classes", 10)
-        model = AskedMemory(shape, memory, sizes.width, hops=2, head_layers=0, rehearser_layers=1, rehearser_heads=2)
+        model = MemoryModel(shape, memory, sizes.width, hops=2, head_layers=0, rehearser_layers=1, rehearser_heads=2)
         rng, mask = np.random.default_rng(args.seed), jnp.ones((1, segments, SEGMENT), bool)
 
         def stream(count: int, rng=rng) -> jax.Array:

@@ -26,7 +26,7 @@ from memjax import cli, memories, streaming
 from memjax.config import from_mapping
 from memjax.errors import MemjaxError
 from memjax.memories import memorize
-from memjax.models import AskedMemory
+from memjax.models import MemoryModel
 from memjax.training import experiment
 
 pytestmark = pytest.mark.slow
@@ -157,7 +157,7 @@ def test_a_memory_of_random_sizes_can_be_made_or_is_one_clear_line(unchecked, na
 @functools.cache
 def model():
     """A small system and its parameters."""
-    made = AskedMemory(shape(), memories.create("memn2n", slots=3, width=8), 8, 1, 0, 1, 2)
+    made = MemoryModel(shape(), memories.create("memn2n", slots=3, width=8), 8, 1, 0, 1, 2)
     return made, random_params(made, example())
 
 

@@ -14,11 +14,12 @@ PACKAGE = Path(__file__).parents[1] / "memjax"
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "typing": (set(), {"jax", "jaxtyping"}),
     "errors": (set(), set()),
+    "deprecated": (set(), set()),
     "files": ({"errors"}, set()),
     "settings": ({"errors"}, set()),
     "ops": ({"typing"}, {"jax", "numpy"}),
     "environments": ({"errors", "typing"}, {"jax", "numpy"}),
-    "memories": ({"errors", "ops", "typing"}, {"flax", "jax", "numpy"}),
+    "memories": ({"deprecated", "errors", "ops", "typing"}, {"flax", "jax", "numpy"}),
     "layers": ({"errors", "memories", "ops", "typing"}, {"flax", "jax"}),
     "functional": ({"errors", "memories", "typing"}, {"jax"}),
     "tasks": ({"environments", "errors"}, {"numpy"}),
@@ -26,7 +27,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "limits": ({"errors", "schema"}, set()),
     "config": ({"errors", "limits", "schema", "settings", "tasks"}, set()),
     "models": (
-        {"config", "errors", "functional", "layers", "memories", "ops", "tasks", "typing"},
+        {"config", "deprecated", "errors", "functional", "layers", "memories", "ops", "tasks", "typing"},
         {"flax", "jax", "numpy"},
     ),
     "training": (

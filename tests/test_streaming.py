@@ -18,7 +18,7 @@ from training.tiny import random_params, tiny
 
 from memjax import memories, streaming
 from memjax.errors import MemjaxError
-from memjax.models import AskedMemory
+from memjax.models import MemoryModel
 from memjax.training import experiment
 
 STREAMS = 6
@@ -33,7 +33,7 @@ def made(name="rehearsal"):
     else:
         sizes = {"dnc": {"slots": 3, "width": 8, "read_heads": 2, "hidden": 8}}
         sizes["retention"] = {"slots": 3, "width": 8, "policy": "st"}
-        model = AskedMemory(shape(), memories.create(name, **sizes[name]), 8, 2, 1, 1, 2)
+        model = MemoryModel(shape(), memories.create(name, **sizes[name]), 8, 2, 1, 1, 2)
         params = random_params(model, example())
     write, answer = (jax.jit(functools.partial(f, model)) for f in (streaming.write, streaming.answer))
     return model, params, write, answer
@@ -191,7 +191,7 @@ def test_a_damaged_or_foreign_file_is_one_clear_line_and_runs_nothing(kind, tmp_
 def test_the_states_of_another_memory_are_refused(tmp_path):
     model, params, *_ = made()
     streaming.save(tmp_path / "users.npz", streaming.start(model, params, 2))
-    larger = AskedMemory(shape(), memory(slots=5), 8, 2, 1, 1, 2)
+    larger = MemoryModel(shape(), memory(slots=5), 8, 2, 1, 1, 2)
     others = [(larger, random_params(larger, example())), made("dnc")[:2]]
     for other in others:
         with pytest.raises(MemjaxError, match="states of another memory"):

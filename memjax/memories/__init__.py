@@ -6,17 +6,18 @@ import typing
 import jax.numpy as jnp
 import numpy as np
 
+from memjax.deprecated import renamed
 from memjax.errors import MemjaxError, require, unknown
 from memjax.memories.compressive import CompressiveMemory
 from memjax.memories.continual import ContinualMemory
 from memjax.memories.contract import Memory, Slots, memorize
 from memjax.memories.dmsdnc import DMSDNC
 from memjax.memories.dnc import DNC
+from memjax.memories.eviction_memory import EvictionMemory
 from memjax.memories.memn2n import MemN2NMemory
 from memjax.memories.ntm import NTM
 from memjax.memories.nutm import NUTM
 from memjax.memories.rehearsal import RehearsalMemory
-from memjax.memories.retention import RetentionMemory
 from memjax.memories.stm import TwoMemory
 from memjax.memories.surprise import SurpriseMemory
 
@@ -29,7 +30,7 @@ registry: dict[str, type[Memory]] = {
     "nutm": NUTM,
     "memn2n": MemN2NMemory,
     "rehearsal": RehearsalMemory,
-    "retention": RetentionMemory,
+    "retention": EvictionMemory,
     "stm": TwoMemory,
     "surprise": SurpriseMemory,
 }
@@ -48,10 +49,10 @@ __all__ = [
     "NUTM",
     "CompressiveMemory",
     "ContinualMemory",
+    "EvictionMemory",
     "MemN2NMemory",
     "Memory",
     "RehearsalMemory",
-    "RetentionMemory",
     "Slots",
     "SurpriseMemory",
     "TwoMemory",
@@ -60,6 +61,10 @@ __all__ = [
     "memorize",
     "registry",
 ]
+
+
+def __getattr__(name: str) -> typing.Any:
+    return renamed(__name__, {"RetentionMemory": EvictionMemory}, name)
 
 
 def create(name: str, *, slots: int | np.integer, **sizes) -> Memory:

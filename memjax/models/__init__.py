@@ -8,11 +8,12 @@ import jax.numpy as jnp
 
 from memjax import memories
 from memjax.config import CellConfig, Config, NavigatorConfig, ReaderConfig, SequenceModelConfig
+from memjax.deprecated import renamed
 from memjax.errors import MemjaxError, require
 from memjax.layers import LMM, MAC, MAG, MAL, DNCCell, ExternalCell, NTMCell, NUTMCell, WindowAttention
-from memjax.models.asked import AskedMemory
 from memjax.models.direct import DirectlyReason, HistorySampler, MultiHopReason
 from memjax.models.language import LanguageModel, SequenceModel, generate
+from memjax.models.memory_model import MemoryModel
 from memjax.models.memory_network import MemN2N, answer_rows
 from memjax.models.memory_network_language import MemN2NLanguage
 from memjax.models.navigator import Navigator
@@ -22,20 +23,20 @@ from memjax.tasks.contract import TaskShape
 from memjax.tasks.episodic import Episodic
 from memjax.tasks.sequence import SequenceShape
 
-System = AskedMemory | DirectlyReason | MultiHopReason | HistorySampler
+System = MemoryModel | DirectlyReason | MultiHopReason | HistorySampler
 
 __all__ = [
     "LMM",
     "MAC",
     "MAG",
     "MAL",
-    "AskedMemory",
     "DNCCell",
     "DirectlyReason",
     "HistorySampler",
     "LanguageModel",
     "MemN2N",
     "MemN2NLanguage",
+    "MemoryModel",
     "MultiHopReason",
     "NTMCell",
     "NUTMCell",
@@ -52,6 +53,10 @@ __all__ = [
     "build_sequence",
     "generate",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    return renamed(__name__, {"AskedMemory": MemoryModel}, name)
 
 
 def build(config: Config, shape: TaskShape) -> System:
@@ -77,7 +82,7 @@ def build(config: Config, shape: TaskShape) -> System:
     except MemjaxError as error:
         raise MemjaxError(f"config.memory: {error}") from None
     rehearser = (config.rehearsal.layers, config.rehearsal.heads, config.rehearsal.norm_slots)
-    return AskedMemory(shape, memory, model.width, model.hops, model.head_layers, *rehearser, dtype)
+    return MemoryModel(shape, memory, model.width, model.hops, model.head_layers, *rehearser, dtype)
 
 
 def build_sampler(config: Config, shape: TaskShape) -> HistorySampler:

@@ -6,7 +6,7 @@ from typing import Any
 from memjax import tasks
 from memjax.config import Config
 from memjax.functional import functional
-from memjax.models import AskedMemory, HistorySampler, System, build, build_sampler
+from memjax.models import HistorySampler, MemoryModel, System, build, build_sampler
 from memjax.training.evaluate import measure_answer, slot_changes
 from memjax.training.objective import answer_objective, init_params, rehearsal_objective
 from memjax.training.phase import Experiment, Phase, state_bytes
@@ -22,7 +22,7 @@ def asked_experiment(config: Config) -> Experiment:
     model, training = build(config, task.shape), config.training
     sampler = build_sampler(config, task.shape) if config.needs_sampler else None
     phases = [_phase("sampler", training.sampler_steps, sampler, answer_objective(sampler))] if sampler else []
-    if isinstance(model, AskedMemory):
+    if isinstance(model, MemoryModel):
         loss = rehearsal_objective(model, config.rehearsal, config.rehearses, sampler)
     else:
         loss = answer_objective(model)
@@ -32,7 +32,7 @@ def asked_experiment(config: Config) -> Experiment:
         del metrics
         among = config.rehearsal.negatives + 1 if config.rehearsal.negatives else task.shape.items
         found: dict[str, Any] = {"classes": task.shape.classes, "recalled_among": among}
-        if isinstance(model, AskedMemory):
+        if isinstance(model, MemoryModel):
             own = {"params": params["params"]["memory"]}
             found["state_bytes"] = state_bytes(lambda: functional(model.memory).initial_state(own))
             found["slot_changes"] = slot_changes(model, params, task, min(SLOT_EXAMPLES, task.size("test")))

@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from memjax.functional import functional
-from memjax.models import AskedMemory, System
+from memjax.models import MemoryModel, System
 from memjax.tasks import AnyTask, Split, Task
 from memjax.training.data import evaluation_batches
 from memjax.training.objective import answer_example
@@ -85,7 +85,7 @@ def make_evaluator(measure: Callable[[Params, dict], Measured], task: AnyTask, m
     return evaluate
 
 
-def slot_changes(model: AskedMemory, params: Params, task: Task, examples: int) -> list[list[float]] | None:
+def slot_changes(model: MemoryModel, params: Params, task: Task, examples: int) -> list[list[float]] | None:
     """How much each segment changed each slot, `[T][K]`: mean Euclidean distance over some test examples, without the
     segments that are padding in all of them (see `trimmed`).
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import optax
 
 from memjax.config import RehearsalConfig
-from memjax.models import AskedMemory, HistorySampler, System
+from memjax.models import HistorySampler, MemoryModel, System
 from memjax.models.fragments import build_fragments, draw_anywhere, draw_fragments
 from memjax.typing import Any, Array, Key, Params
 
@@ -45,7 +45,7 @@ def answer_objective(model: System) -> Loss:
 
 
 def rehearsal_objective(
-    model: AskedMemory, weights: RehearsalConfig, rehearses: bool, sampler: HistorySampler | None
+    model: MemoryModel, weights: RehearsalConfig, rehearses: bool, sampler: HistorySampler | None
 ) -> Loss:
     """`recollection + familiarity + answer`, weighted (Rehearsal Memory, Eq. 7).
 
@@ -105,7 +105,7 @@ def init_params(model: System, key: Key, example: Example) -> Params:
     def everything(model: Any, stream: Array, mask: Array, query: Array, candidates: Array | None) -> Array:
         slots, _ = model.memorize(stream, mask)
         logits = model.answer(slots, query, candidates)
-        if isinstance(model, AskedMemory):
+        if isinstance(model, MemoryModel):
             chosen, drawn = jnp.zeros(1, int), jnp.ones(1, bool)
             none = jax.random.key(0)
             fragments = build_fragments(none, stream, mask, stream, mask, chosen, drawn, mask_ratio=0.5)
