@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from memjax import memories, streaming
-from memjax.models import AskedMemory
+from memjax.models import MemoryModel
 from memjax.tasks import TaskShape
 
 USERS, WORDS, SEGMENT, ANSWERS = 1000, 200, 8, 5  # a segment is a message of at most 8 words
@@ -27,7 +27,7 @@ shape = TaskShape(
     items=WORDS, segments=1, segment=SEGMENT, queries=20, query_words=None, answer="classes", classes=ANSWERS
 )
 memory = memories.create("dnc", slots=16, width=32, memory_width=16, read_heads=2, hidden=32)
-model = AskedMemory(shape, memory, width=32, hops=1, head_layers=1, rehearser_layers=1, rehearser_heads=2)
+model = MemoryModel(shape, memory, width=32, hops=1, head_layers=1, rehearser_layers=1, rehearser_heads=2)
 random = np.random.default_rng(0)
 
 # Compiled once each; `write` gives its states away, so that they are changed in place.
