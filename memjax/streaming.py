@@ -17,7 +17,7 @@ import numpy as np
 
 from memjax.errors import MemjaxError, remark, require
 from memjax.files import replacing
-from memjax.models import AskedMemory
+from memjax.models import MemoryModel
 from memjax.tasks.contract import check_ids
 from memjax.typing import Any, Array, Bool, Float, Int, Params, State
 
@@ -25,7 +25,7 @@ from memjax.typing import Any, Array, Bool, Float, Int, Params, State
 DAMAGE = (OSError, ValueError, EOFError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
-def start(model: AskedMemory, params: Params, streams: int) -> State:
+def start(model: MemoryModel, params: Params, streams: int) -> State:
     """The states of so many streams of which nothing was read yet.
 
     >>> import jax, jax.numpy as jnp
@@ -33,7 +33,7 @@ def start(model: AskedMemory, params: Params, streams: int) -> State:
     >>> from memjax.tasks import TaskShape
     >>> shape = TaskShape(items=50, segments=4, segment=3, queries=9, query_words=None, answer="classes", classes=5)
     >>> memory = memories.create("rehearsal", slots=4, width=8, segment=3, layers=1, heads=2)
-    >>> model = AskedMemory(shape, memory, 8, hops=1, head_layers=0, rehearser_layers=1, rehearser_heads=2)
+    >>> model = MemoryModel(shape, memory, 8, hops=1, head_layers=0, rehearser_layers=1, rehearser_heads=2)
     >>> new = jnp.ones((2, 4, 3), int), jnp.ones((2, 4, 3), bool)  # two streams, four segments of three items
     >>> both = lambda model, stream, mask, query: model.answer(model.memorize(stream, mask)[0], query)
     >>> params = model.init(jax.random.key(0), new[0][0], new[1][0], jnp.array(0), method=both)
@@ -47,7 +47,7 @@ def start(model: AskedMemory, params: Params, streams: int) -> State:
 
 
 def write(
-    model: AskedMemory,
+    model: MemoryModel,
     params: Params,
     states: State,
     rows: Int[Array, "R"],
@@ -80,7 +80,7 @@ def write(
 
 
 def answer(
-    model: AskedMemory,
+    model: MemoryModel,
     params: Params,
     states: State,
     rows: Int[Array, "Q"],
@@ -117,7 +117,7 @@ def save(path: str | Path, states: State) -> None:
         np.savez(file, allow_pickle=False, **cast(Any, leaves))
 
 
-def load(path: str | Path, model: AskedMemory, params: Params) -> State:
+def load(path: str | Path, model: MemoryModel, params: Params) -> State:
     """The states in a file, of this model's memory. Loading runs no code, and reads no bytes before names, sizes and
     types fit. A remark names streams that are NaN. Raises `MemjaxError` for any other file.
     """

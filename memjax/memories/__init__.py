@@ -1,16 +1,19 @@
 """The memories, behind one contract; `create` makes any of them by name."""
 
+from typing import Any
+
+from memjax.deprecated import renamed
 from memjax.memories.compressive import CompressiveMemory
 from memjax.memories.continual import ContinualMemory
 from memjax.memories.contract import Memory, Slots, memorize
 from memjax.memories.dmsdnc import DMSDNC
 from memjax.memories.dnc import DNC
+from memjax.memories.eviction_memory import EvictionMemory
 from memjax.memories.memn2n import MemN2NMemory
 from memjax.memories.ntm import NTM
 from memjax.memories.nutm import NUTM
 from memjax.memories.registration import check_size, create, register_memory, registry
 from memjax.memories.rehearsal import RehearsalMemory
-from memjax.memories.retention import RetentionMemory
 from memjax.memories.stm import TwoMemory
 from memjax.memories.surprise import SurpriseMemory
 
@@ -21,10 +24,10 @@ __all__ = [
     "NUTM",
     "CompressiveMemory",
     "ContinualMemory",
+    "EvictionMemory",
     "MemN2NMemory",
     "Memory",
     "RehearsalMemory",
-    "RetentionMemory",
     "Slots",
     "SurpriseMemory",
     "TwoMemory",
@@ -34,3 +37,7 @@ __all__ = [
     "register_memory",
     "registry",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    return renamed(__name__, {"RetentionMemory": EvictionMemory}, name)

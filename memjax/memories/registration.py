@@ -14,11 +14,11 @@ from memjax.memories.continual import ContinualMemory
 from memjax.memories.contract import Memory
 from memjax.memories.dmsdnc import DMSDNC
 from memjax.memories.dnc import DNC
+from memjax.memories.eviction_memory import EvictionMemory
 from memjax.memories.memn2n import MemN2NMemory
 from memjax.memories.ntm import NTM
 from memjax.memories.nutm import NUTM
 from memjax.memories.rehearsal import RehearsalMemory
-from memjax.memories.retention import RetentionMemory
 from memjax.memories.stm import TwoMemory
 from memjax.memories.surprise import SurpriseMemory
 
@@ -31,7 +31,7 @@ registry: dict[str, type[Memory]] = {
     "nutm": NUTM,
     "memn2n": MemN2NMemory,
     "rehearsal": RehearsalMemory,
-    "retention": RetentionMemory,
+    "retention": EvictionMemory,
     "stm": TwoMemory,
     "surprise": SurpriseMemory,
 }

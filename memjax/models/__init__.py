@@ -1,10 +1,12 @@
 """Around a memory: query encoders, readers, heads, rehearser; systems that read the stream itself; sequence models."""
 
+from typing import Any
+
+from memjax.deprecated import renamed
 from memjax.layers import LMM, MAC, MAG, MAL, DNCCell, NTMCell, NUTMCell, WindowAttention
-from memjax.models.asked import AskedMemory
-from memjax.models.asked import AskedMemory as MemoryModel
 from memjax.models.direct import DirectlyReason, HistorySampler, MultiHopReason
 from memjax.models.language import LanguageModel, SequenceModel, generate
+from memjax.models.memory_model import MemoryModel
 from memjax.models.memory_network import MemN2N, answer_rows
 from memjax.models.memory_network_language import MemN2NLanguage
 from memjax.models.navigator import Navigator
@@ -17,7 +19,6 @@ __all__ = [
     "MAC",
     "MAG",
     "MAL",
-    "AskedMemory",
     "DNCCell",
     "DirectlyReason",
     "HistorySampler",
@@ -36,3 +37,7 @@ __all__ = [
     "answer_rows",
     "generate",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    return renamed(__name__, {"AskedMemory": MemoryModel}, name)

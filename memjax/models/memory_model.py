@@ -11,7 +11,7 @@ from memjax.tasks.contract import TaskShape
 from memjax.typing import Any, Array, Bool, Float, Int, Key, State
 
 
-class AskedMemory(nn.Module):
+class MemoryModel(nn.Module):
     """Any memory on any task. `memorize` sees the stream, `answer` the slots and the query alone.
 
     `width` is that of items, slots and queries. The rehearser is used in training only; any memory can be rehearsed,

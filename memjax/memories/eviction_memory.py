@@ -29,7 +29,7 @@ class Retained(NamedTuple):
     step: Float[Array, ""]
 
 
-class RetentionMemory(Memory):
+class EvictionMemory(Memory):
     """The rows of `MemN2NMemory`, but a policy says which one goes when the K + 1st comes; it may be that one itself.
 
     policy: one of `memories.policies.policies`; with "fifo" it is `MemN2NMemory`. Slots: `row + T(age)`, the age a
@@ -44,8 +44,8 @@ class RetentionMemory(Memory):
     The state is `Retained`, float32, zeros at the start. Items must be `width` wide.
 
     >>> import jax, jax.numpy as jnp
-    >>> from memjax.memories import RetentionMemory, memorize
-    >>> memory = RetentionMemory(num_slots=2, width=8, policy="st")
+    >>> from memjax.memories import EvictionMemory, memorize
+    >>> memory = EvictionMemory(num_slots=2, width=8, policy="st")
     >>> params = memory.init(jax.random.key(0), jnp.ones((3, 2, 8)), method=memorize)
     >>> state, _ = memory.apply(params, jnp.ones((5, 2, 8)), key=jax.random.key(1), method=memorize)
     >>> memory.apply(params, state, method="slots").mask.tolist()
