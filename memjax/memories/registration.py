@@ -93,7 +93,16 @@ def _path(cls: type | None) -> tuple[str, str]:
 def create(name: str, *, slots: int | np.integer, **sizes: Any) -> Memory:
     """Makes a memory by its name in the registry, with K = `slots` and the sizes that it takes.
 
-    Raises `MemjaxError`, in one line, for an unknown name or size, and for sizes that the memory cannot have.
+    Args:
+        name: in the registry, such as "dnc".
+        slots: K.
+        sizes: those that the memory takes; see its class. `width` is needed by all.
+
+    Returns:
+        The memory, a Linen module.
+
+    Raises:
+        MemjaxError: for an unknown name or size, and for sizes that the memory cannot have.
 
     >>> create("rehearsal", slots=20, width=128, segment=10).num_slots
     20
