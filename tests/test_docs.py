@@ -127,6 +127,24 @@ def test_the_api_has_every_public_name(tools):
                 assert entry in pages, entry
 
 
+def arguments_of(thing):
+    if not inspect.isclass(thing):
+        return list(inspect.signature(inspect.unwrap(thing)).parameters)
+    if dataclasses.is_dataclass(thing):
+        return [f.name for f in dataclasses.fields(thing) if f.init and f.name not in ("parent", "name")]
+    return list(getattr(thing, "_fields", ()))
+
+
+@pytest.mark.parametrize("module", ["ops", "memories", "layers", "models", "streaming", "environments"])
+def test_every_argument_has_its_line_in_a_section(module, tools):
+    found = importlib.import_module(f"memjax.{module}")
+    for name in tools("generate").public(found):
+        text = inspect.getdoc(getattr(found, name))
+        section = re.search(r"^(?:Args|Attributes):\n((?:    .*\n?|\n)*)", text, re.MULTILINE)
+        told = re.findall(r"^    \*{0,2}(\w+): \S", section[1], re.MULTILINE) if section else []
+        assert set(arguments_of(getattr(found, name))) <= set(told), name
+
+
 def test_the_signatures_are_those_of_the_source(tools):
     signature = tools("signatures").signature
     assert signature(memjax.functional) == ("(memory: Memory)", "FunctionalMemory")
