@@ -2,7 +2,10 @@
 
 The oracle sees every example once; it knows no batches, and nothing of what fills up the last one.
 
-Slips tried, each of which fails a test here: TODO
+Slips tried, each of which fails a test here: weights ignored, or given to what fills up a batch; a tag's values
+shifted, or those of another tag; accuracy by the example, of all or of a tag; the loss by the example; right answers of
+what diverged kept, or a mean loss beside them; a limit that takes the first examples; an answer that no model can give
+with a loss, or counted among the losses.
 """
 
 import functools
