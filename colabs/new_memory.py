@@ -33,9 +33,9 @@ from memjax import functional, memories
 from memjax.errors import require
 from memjax.memories import Slots, memorize
 from memjax.memories.tokenwise import TokenwiseMemory
-from memjax.models import AskedMemory
+from memjax.models import MemoryModel
 from memjax.tasks import Evidence, EvidenceSpec
-from memjax.training.objective import init_params
+from memjax.experiments.stream_qa import init_params
 
 # %% [markdown]
 # ## The memory
@@ -125,7 +125,7 @@ def draw(random, count):
 
 def train(memory, steps=600):
     """Accuracy after every step, then on 1,000 new streams; bytes of the state."""
-    model = AskedMemory(task.shape, memory, width=32, hops=1, head_layers=0, rehearser_layers=1, rehearser_heads=2)
+    model = MemoryModel(task.shape, memory, width=32, hops=1, head_layers=0, rehearser_layers=1, rehearser_heads=2)
     optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(3e-3))
 
     def logits(params, stream):

@@ -30,9 +30,9 @@ import optax
 
 from memjax import functional, memories
 from memjax.memories import Slots
-from memjax.models import AskedMemory
+from memjax.models import MemoryModel
 from memjax.tasks import Evidence, EvidenceSpec
-from memjax.training.objective import init_params
+from memjax.experiments.stream_qa import init_params
 
 # %% [markdown]
 # ## The task
@@ -66,14 +66,14 @@ for name, value in zip(("stream", "answers", "places of the evidence"), draw(1))
 # %% [markdown]
 # ## A memory of 8 slots, trained for 800 steps
 #
-# `AskedMemory` puts item embeddings, a question encoder and a reader around a memory. It has two methods: `memorize`
+# `MemoryModel` puts item embeddings, a question encoder and a reader around a memory. It has two methods: `memorize`
 # sees the stream, `answer` sees the slots and a question. Here they stand in a training step of our own: each stream is
 # written once and asked four times. This task is so small that the answer loss alone will do; longer streams need
 # rehearsal, which `memjax train` has.
 
 # %%
 memory = memories.create("rehearsal", slots=8, width=32, segment=LENGTH, layers=1, heads=2)
-model = AskedMemory(task.shape, memory, width=32, hops=1, head_layers=0, rehearser_layers=1, rehearser_heads=2)
+model = MemoryModel(task.shape, memory, width=32, hops=1, head_layers=0, rehearser_layers=1, rehearser_heads=2)
 optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(3e-3))
 everything = jnp.arange(QUESTIONS)
 no_padding = jnp.ones((SEGMENTS, LENGTH), bool)

@@ -18,7 +18,8 @@ from training.tiny import random_params, tiny
 
 from memjax import memories, streaming
 from memjax.errors import MemjaxError
-from memjax.models import AskedMemory
+from memjax.experiments.prepare import prepare, trained_model
+from memjax.models import MemoryModel
 from memjax.training import experiment
 
 STREAMS = 6
@@ -33,7 +34,7 @@ def made(name="rehearsal"):
     else:
         sizes = {"dnc": {"slots": 3, "width": 8, "read_heads": 2, "hidden": 8}}
         sizes["retention"] = {"slots": 3, "width": 8, "policy": "st"}
-        model = AskedMemory(shape(), memories.create(name, **sizes[name]), 8, 2, 1, 1, 2)
+        model = MemoryModel(shape(), memories.create(name, **sizes[name]), 8, 2, 1, 1, 2)
         params = random_params(model, example())
     write, answer = (jax.jit(functools.partial(f, model)) for f in (streaming.write, streaming.answer))
     return model, params, write, answer
@@ -191,7 +192,7 @@ def test_a_damaged_or_foreign_file_is_one_clear_line_and_runs_nothing(kind, tmp_
 def test_the_states_of_another_memory_are_refused(tmp_path):
     model, params, *_ = made()
     streaming.save(tmp_path / "users.npz", streaming.start(model, params, 2))
-    larger = AskedMemory(shape(), memory(slots=5), 8, 2, 1, 1, 2)
+    larger = MemoryModel(shape(), memory(slots=5), 8, 2, 1, 1, 2)
     others = [(larger, random_params(larger, example())), made("dnc")[:2]]
     for other in others:
         with pytest.raises(MemjaxError, match="states of another memory"):
@@ -207,9 +208,9 @@ def test_a_run_is_a_model_that_streams_can_be_given_to(tmp_path):
     from rich.console import Console
 
     config = tiny(training__sampler_steps=1, training__steps=2)
-    prepared = experiment.prepare(config)
+    prepared = prepare(config)
     learned = experiment.train(prepared, tmp_path / "run", Console(quiet=True))
-    model, params = experiment.trained_model(tmp_path / "run")
+    model, params = trained_model(tmp_path / "run")
     assert_same(params, learned)
     batch = prepared.task.examples("test", np.arange(2))
     states = streaming.start(model, params, 3)
@@ -218,4 +219,4 @@ def test_a_run_is_a_model_that_streams_can_be_given_to(tmp_path):
     logits = streaming.answer(model, params, states, jnp.array([2, 0]), jnp.asarray(batch["query"]))
     assert logits.shape == (2, prepared.task.shape.classes)
     with pytest.raises(MemjaxError, match="is not a run"):
-        experiment.trained_model(tmp_path)
+        trained_model(tmp_path)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from memjax.errors import require
 from memjax.models.memory_network_language import MemN2NLanguage
-from memjax.models.streams import check_tokens
+from memjax.models.tokens import check_tokens
 from memjax.typing import Any, Array, Float, Int, Key, Params, State
 
 BLOCK = 512  # tokens of a long sequence that are read at once: their logits are in memory together

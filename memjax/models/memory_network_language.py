@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from memjax.errors import require, require_count
-from memjax.models.streams import check_state, check_tokens
+from memjax.layers.stream_state import check_state
+from memjax.models.tokens import check_tokens
 from memjax.typing import Any, Array, Bool, Float, Int
 
 QUESTION = 0.1  # every number of the first query, which is learned nowhere

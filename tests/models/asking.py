@@ -8,7 +8,7 @@ import numpy as np
 from training.tiny import random_params
 
 from memjax import memories
-from memjax.models import AskedMemory, DirectlyReason, HistorySampler, MultiHopReason
+from memjax.models import DirectlyReason, HistorySampler, MemoryModel, MultiHopReason
 from memjax.models.fragments import build_fragments
 from memjax.tasks.contract import TaskShape
 
@@ -46,7 +46,7 @@ def memory(name="rehearsal", **options):
 def system(name="memory", answer="classes", text=False, dtype=jnp.float32, norm_slots=False, **options):
     """`(system, params)`."""
     if name == "memory":
-        made = AskedMemory(shape(answer, text), memory(dtype=dtype, **options), WIDTH, 2, 1, 1, 2, norm_slots, dtype)
+        made = MemoryModel(shape(answer, text), memory(dtype=dtype, **options), WIDTH, 2, 1, 1, 2, norm_slots, dtype)
     else:
         hops = (2,) if name == "multi_hop" else ()
         made = SYSTEMS[name](shape(answer, text), WIDTH, 1, dtype, *hops)

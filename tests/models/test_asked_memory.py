@@ -29,7 +29,7 @@ from oracles.checking import assert_close, assert_finite, assert_same
 from training.tiny import random_params
 
 from memjax.memories import RehearsalMemory, Slots, memorize
-from memjax.models import AskedMemory
+from memjax.models import MemoryModel
 from memjax.models.readers import ClassHead
 from memjax.training.objective import answer_metrics
 
@@ -54,14 +54,14 @@ def asks(one):
 
 
 def test_answer_takes_slots_and_query_and_nothing_of_the_stream():
-    assert list(inspect.signature(AskedMemory.answer).parameters) == ["self", "slots", "query", "candidates"]
-    assert list(inspect.signature(AskedMemory.rehearse).parameters)[:3] == ["self", "slots", "fragments"]
+    assert list(inspect.signature(MemoryModel.answer).parameters) == ["self", "slots", "query", "candidates"]
+    assert list(inspect.signature(MemoryModel.rehearse).parameters)[:3] == ["self", "slots", "fragments"]
 
 
 @pytest.mark.parametrize("name", ["rehearsal", "continual"])
 def test_no_gradient_reaches_the_stream_but_through_the_slots(name):
     width = {"update_heads": 2} if name == "continual" else {}
-    model = AskedMemory(shape(), memory(name, **width), WIDTH, 2, 1, 1, 2)
+    model = MemoryModel(shape(), memory(name, **width), WIDTH, 2, 1, 1, 2)
     one = example()
     params = random_params(model, one)
     items = jax.random.normal(jax.random.key(1), (T, N, WIDTH))
@@ -123,7 +123,7 @@ READ = []
 
 
 def test_many_questions_on_one_memory_cost_one_memorization():
-    model = AskedMemory(shape(), CountingMemory(K, WIDTH, N, layers=1, heads=2), WIDTH, 2, 1, 1, 2)
+    model = MemoryModel(shape(), CountingMemory(K, WIDTH, N, layers=1, heads=2), WIDTH, 2, 1, 1, 2)
     _, params = system()
     one, queries = example(), jnp.arange(QUERIES)
 

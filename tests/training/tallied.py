@@ -3,8 +3,10 @@
 import numpy as np
 
 
-def assert_tallied(metrics, want):
-    """Every figure, and that there is none besides."""
+def assert_tallied(metrics, want, unknown=0):
+    """Every figure, and that there is none besides. unknown: the answers that no model can give."""
+    metrics = dict(metrics)
+    assert metrics.pop("unknown_labels", 0) == unknown
     assert set(metrics) == set(want) and set(metrics["tags"]) == set(want["tags"])
     for tag, values in want["tags"].items():
         assert set(metrics["tags"][tag]) == set(values)

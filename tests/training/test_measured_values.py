@@ -19,8 +19,10 @@ from oracles import objectives
 from training.tallied import assert_tallied
 
 from memjax.config import MeshConfig
+from memjax.experiments.stream_qa import measure_answer
 from memjax.tasks.sequence import SequenceShape
-from memjax.training.evaluate import Measured, make_evaluator, measure_answer
+from memjax.training.data import Layout, same
+from memjax.training.evaluate import MetricSums, make_evaluator
 from memjax.training.sharding import make_mesh
 
 LENGTHS, COLOURS = ("8", "16"), ("red", "green", "blue", "never")
@@ -58,11 +60,13 @@ class Told:
 
 
 def told(params, example):
-    return Measured(params * example["loss"], *(example[name] for name in ("losses", "right", "answers")))
+    return MetricSums(params * example["loss"], *(example[name] for name in ("losses", "right", "answers")))
 
 
 def evaluated(task, limit=None):
-    return make_evaluator(told, task, make_mesh(MeshConfig(-1, 1, 1, 1), BATCH), BATCH)(jnp.ones(()), "test", limit)
+    return make_evaluator(told, task, Layout(same), make_mesh(MeshConfig(-1, 1, 1, 1), BATCH), BATCH)(
+        jnp.ones(()), "test", limit
+    )
 
 
 TOLD = {
@@ -127,7 +131,7 @@ def test_a_question_is_measured_by_its_answer_and_by_its_loss_if_a_model_can_giv
     if answer == "classes":
         label[4] = objectives.NOTHING
     measure = jax.jit(jax.vmap(functools.partial(measure_answer, model), (None, 0)))
-    found = np.stack(jax.device_get(measure(params, batch | {"label": jnp.asarray(label)})), axis=1)
+    found = np.stack(jax.device_get(measure(params, batch | {"label": jnp.asarray(label)}))[:4], axis=1)
     want = []
     for x, y in zip(of_all, label, strict=True):
         known = [objectives.cross_entropy(x, y)] if y != objectives.NOTHING else []
@@ -136,3 +140,6 @@ def test_a_question_is_measured_by_its_answer_and_by_its_loss_if_a_model_can_giv
             want[-1][0] = objectives.click_loss(x[1], y == 1)
     np.testing.assert_allclose(found, want, rtol=1e-5)
     assert 3 <= found[:, 2].sum() < 6
+    sums = measure(params, batch | {"label": jnp.asarray(label)})
+    np.testing.assert_array_equal(sums.prediction, of_all.argmax(1))
+    np.testing.assert_array_equal(sums.unknown, label == objectives.NOTHING)

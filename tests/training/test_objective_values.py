@@ -21,12 +21,11 @@ from oracles import objectives
 from training.slopes import assert_slopes
 from training.tiny import random_params, tiny
 
-from memjax.config import RehearsalConfig
+from memjax.experiments.prepare import prepare
+from memjax.experiments.stream_qa import RehearsalConfig, answer_objective, build, build_sampler, rehearsal_objective
 from memjax.memories import Memory, Slots
-from memjax.models import AskedMemory, build, build_sampler
+from memjax.models import MemoryModel
 from memjax.models.fragments import Fragments
-from memjax.training import experiment
-from memjax.training.objective import answer_objective, rehearsal_objective
 from memjax.training.step import init_state, make_step
 
 WEIGHTS = {"recollection": 1.3, "familiarity": 0.4, "answer": 0.7}
@@ -53,7 +52,7 @@ class Summing(Memory):
         return Slots(state, jnp.ones(self.num_slots, bool))
 
 
-class Shown(AskedMemory):
+class Shown(MemoryModel):
     """Shows what it is to rehearse, row after row of a batch."""
 
     def rehearse(self, slots, fragments, *, negatives, key):
@@ -293,7 +292,7 @@ def test_an_answer_that_no_model_can_give_has_no_part_in_the_loss():
 
 def test_an_experiment_minimises_what_its_config_weighs():
     weights = {f"rehearsal__{name}": weight for name, weight in WEIGHTS.items()}
-    prepared = experiment.prepare(tiny("demo,memory=compressive", task__length=10, **weights))
+    prepared = prepare(tiny("demo,memory=compressive", task__length=10, **weights))
     sampler, last = prepared.phases
     rows = {name: jnp.asarray(x) for name, x in prepared.task.examples("train", np.arange(2)).items()}
     rows |= {f"other_{name}": rows[name][::-1] for name in ("stream", "mask")}

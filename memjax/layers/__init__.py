@@ -1,0 +1,8 @@
+"""What people put into networks of their own: sequence layers with a state of fixed size, and cells with a memory."""
+
+from memjax.layers.cells import DNCCell, ExternalCell, NTMCell, NUTMCell
+from memjax.layers.lmm import LMM
+from memjax.layers.titans import MAC, MAG, MAL
+from memjax.layers.window_attention import WindowAttention
+
+__all__ = ["LMM", "MAC", "MAG", "MAL", "DNCCell", "ExternalCell", "NTMCell", "NUTMCell", "WindowAttention"]

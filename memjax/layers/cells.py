@@ -1,0 +1,153 @@
+"""NTM and DNC as cells for `flax.linen.RNN` and whoever else scans an RNN cell."""
+
+import abc
+import functools
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from memjax import ops
+from memjax.errors import require, require_count
+from memjax.layers.stream_state import check_state
+from memjax.memories.weights import interface_params, lstm_params, program_params
+from memjax.ops.recurrence import computed_again
+from memjax.typing import Any, Array, Float, Key, State
+
+
+class ExternalCell(nn.RNNCellBase):
+    """`(carry, inputs [*B, dx]) -> (carry, outputs [*B, features])`, `outputs = [hidden; reads] W + b`.
+
+    rows, memory_width, read_heads: N, W and R of the memory. hidden: of the LSTM.
+    """
+
+    features: int
+    rows: int
+    memory_width: int
+    read_heads: int
+    hidden: int
+    dtype: Any = jnp.float32
+
+    @abc.abstractmethod
+    def start(self) -> State:
+        """The carry of one example."""
+
+    @abc.abstractmethod
+    def interface_size(self) -> int:
+        """How many numbers the controller says to the memory."""
+
+    @abc.abstractmethod
+    def step(self, params: ops.ExternalParams, carry: State, inputs: Float[Array, "h4"]) -> State:
+        """One item, one example."""
+
+    def interface_params(self) -> ops.InterfaceParams | ops.ProgramParams:
+        """The weights of the interface; programs are another kind."""
+        return interface_params(self, "interface", self.hidden, self.interface_size())
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """The names of the sizes, all of them at least 1."""
+        return "features", "rows", "memory_width", "read_heads", "hidden"
+
+    @nn.nowrap
+    def initialize_carry(self, rng: Key, input_shape: tuple[int, ...]) -> State:
+        """The carry before the first input, of this shape; it is constant, so that rng is of no account."""
+        del rng
+        self._check()
+        batch = input_shape[: -self.num_feature_axes]
+        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*batch, *leaf.shape)), self.start())
+
+    @property
+    def num_feature_axes(self) -> int:
+        return 1
+
+    def _check(self) -> None:
+        for name in self.sizes:
+            require_count(name, getattr(self, name))
+
+    @nn.compact
+    def __call__(self, carry: State, inputs: Float[Array, "*B dx"]) -> tuple[State, Float[Array, "*B features"]]:
+        self._check()
+        require(inputs.ndim >= 1, "inputs are [*B, width], not a number")
+        check_state(carry, jax.eval_shape(lambda: self.initialize_carry(jax.random.key(0), inputs.shape)))
+        recurrent = self.hidden + self.read_heads * self.memory_width
+        controller = lstm_params(self, "controller", inputs.shape[-1], recurrent, self.hidden)
+        interface = self.interface_params()
+        # All that a step makes, kept for all steps, is several times its carry.
+        step = functools.partial(computed_again(self.step), ops.ExternalParams(controller, interface))
+        for _ in inputs.shape[:-1]:
+            step = jax.vmap(step)
+        carry = step(carry, ops.lstm_inputs(controller, inputs.astype(self.dtype)))
+        said = jnp.concatenate([carry.hidden, carry.reads.reshape(*inputs.shape[:-1], -1)], axis=-1)
+        return carry, nn.Dense(self.features, dtype=self.dtype, name="out")(said)
+
+
+class NTMCell(ExternalCell):
+    """A Neural Turing Machine as a cell: `ops.ntm_step`; its carry is an `ops.NTMState`.
+
+    Source: Graves et al. 2014 (1410.5401). `read_first`: heads read before the write, not after it.
+
+    >>> import flax.linen as nn, jax, jax.numpy as jnp
+    >>> cell = NTMCell(features=2, rows=5, memory_width=4, read_heads=1, hidden=6)
+    >>> model, x = nn.RNN(cell), jnp.ones((3, 7, 8))
+    >>> model.apply(model.init(jax.random.key(0), x), x).shape
+    (3, 7, 2)
+    """
+
+    read_first: bool = False
+
+    def start(self) -> ops.NTMState:
+        return ops.ntm_start(self.rows, self.memory_width, self.read_heads, self.hidden)
+
+    def interface_size(self) -> int:
+        return ops.ntm_interface_size(self.memory_width, self.read_heads)
+
+    def step(self, params: ops.ExternalParams, carry: ops.NTMState, inputs: Float[Array, "h4"]) -> ops.NTMState:
+        return ops.ntm_step(params, carry, inputs, read_first=self.read_first, dtype=self.dtype)
+
+
+class DNCCell(ExternalCell):
+    """A Differentiable Neural Computer as a cell: `ops.dnc_step`; its carry is an `ops.DNCState`.
+
+    Source: Graves et al. 2016, Methods.
+
+    >>> import flax.linen as nn, jax, jax.numpy as jnp
+    >>> cell = DNCCell(features=2, rows=5, memory_width=4, read_heads=2, hidden=6)
+    >>> model, x = nn.RNN(cell), jnp.ones((3, 7, 8))
+    >>> model.apply(model.init(jax.random.key(0), x), x).shape
+    (3, 7, 2)
+    """
+
+    def start(self) -> ops.DNCState:
+        return ops.dnc_start(self.rows, self.memory_width, self.read_heads, self.hidden)
+
+    def interface_size(self) -> int:
+        return ops.dnc_interface_size(self.memory_width, self.read_heads)
+
+    def step(self, params: ops.ExternalParams, carry: ops.DNCState, inputs: Float[Array, "h4"]) -> ops.DNCState:
+        return ops.dnc_step(params, carry, inputs, dtype=self.dtype)
+
+
+class NUTMCell(DNCCell):
+    """A DNC whose controller puts its interface together from `programs` of them: Neural Stored-program Memory.
+
+    Source: Le et al. 2020 (1906.08862). Its penalty on keys that are alike is `ops.key_similarity`, for the caller's
+    loss.
+
+    >>> import flax.linen as nn, jax, jax.numpy as jnp
+    >>> from memjax.layers import NUTMCell
+    >>> model = nn.RNN(NUTMCell(features=3, rows=8, memory_width=6, read_heads=2, hidden=16, programs=2))
+    >>> model.init_with_output(jax.random.key(0), jnp.ones((4, 10, 5)))[0].shape
+    (4, 10, 3)
+    """
+
+    programs: int = 4
+    program_width: int = 16
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        return (*super().sizes, "programs", "program_width")
+
+    def interface_params(self) -> ops.ProgramParams:
+        sizes = self.hidden, self.interface_size()
+        return program_params(self, "interface", self.programs, self.program_width, *sizes)

@@ -1,0 +1,116 @@
+"""Causal attention over the last W tokens, streamed: its state is the keys and values of those, of fixed size."""
+
+from typing import NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from memjax.errors import require
+from memjax.layers.stream_state import check_stream, persistent_tokens
+from memjax.typing import Any, Array, Bool, Float, Int
+
+FAR = -1e30  # a score that no softmax sees; -inf would be NaN where nothing may be seen
+
+
+class WindowState(NamedTuple):
+    """Keys and values of the last W tokens, the newest last, and how many of them there are."""
+
+    keys: Float[Array, "W H dh"]
+    values: Float[Array, "W H dh"]
+    seen: Int[Array, ""]
+
+
+class WindowAttention(nn.Module):
+    """Every token attends to itself, the W - 1 tokens before it, and `persistent` learned tokens in front of all.
+
+    Rotary positions (Su et al. 2021, RoFormer), so that only distances count; persistent tokens have none. One
+    example, `[L, width]`; any length, any number of calls: the state goes in and comes out. O(L W) time.
+    """
+
+    width: int
+    heads: int
+    window: int
+    persistent: int = 0
+    dtype: Any = jnp.float32
+
+    def setup(self):
+        require(self.window >= 1, f"window must be at least 1, not {self.window}")
+        require(self.persistent >= 0, f"persistent must be at least 0, not {self.persistent}")
+        rotated = self.heads >= 1 and self.width % (2 * self.heads) == 0
+        require(rotated, f"width {self.width} must be a multiple of 2 * heads (positions turn pairs), not {self.heads}")
+        self.project = nn.Dense(3 * self.width, use_bias=False, dtype=self.dtype)
+        self.out = nn.Dense(self.width, use_bias=False, dtype=self.dtype)
+        self.in_front = persistent_tokens(self, 2, self.persistent, self.heads, self.width // self.heads)
+
+    def initial_state(self) -> WindowState:
+        empty = jnp.zeros((self.window, self.heads, self.width // self.heads))
+        return WindowState(empty, empty, jnp.zeros((), jnp.int32))
+
+    def __call__(
+        self, x: Float[Array, "L d"], state: WindowState | None = None
+    ) -> tuple[Float[Array, "L d"], WindowState]:
+        check_stream(x, self.width, state, self.initial_state())
+        length, state = x.shape[0], self.initial_state() if state is None else state
+        if not length:
+            return x, state
+        q, k, v = jnp.split(self.project(x).reshape(length, self.heads, -1).astype(jnp.float32), 3, axis=-1)
+        keys, values = jnp.concatenate([state.keys, k]), jnp.concatenate([state.values, v])
+        # Positions within this call: those of a whole stream would outgrow float32.
+        places = jnp.arange(self.window + length)
+        turned = rotate(q, places[self.window :])
+        out = banded(q, turned, rotate(keys, places), values, self.in_front, state.seen).reshape(length, self.width)
+        seen = jnp.minimum(state.seen + length, self.window)
+        state = WindowState(keys[-self.window :], values[-self.window :], seen)
+        return self.out(out.astype(self.dtype)), state
+
+
+def rotate(x: Float[Array, "L H dh"], positions: Int[Array, "L"]) -> Float[Array, "L H dh"]:
+    """Rotary positions: pairs of numbers turned by angles that grow with the position."""
+    half = x.shape[-1] // 2
+    angles = positions[:, None].astype(x.dtype) * 10_000.0 ** (-jnp.arange(half, dtype=x.dtype) / half)
+    sin, cos = jnp.sin(angles)[:, None], jnp.cos(angles)[:, None]
+    a, b = x[..., :half], x[..., half:]
+    return jnp.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
+
+
+def banded(
+    q: Float[Array, "L H dh"],
+    turned: Float[Array, "L H dh"],
+    keys: Float[Array, "all H dh"],
+    values: Float[Array, "all H dh"],
+    in_front: Float[Array, "2 P H dh"],
+    seen: Int[Array, ""],
+) -> Float[Array, "L H dh"]:
+    """Attention of L queries, where `keys` begins W tokens before the first of them: block by block of W queries."""
+    length, window = q.shape[0], keys.shape[0] - q.shape[0]
+    block = min(window, length)
+    padding = -length % block
+    q, turned, keys, values = (jnp.pad(x, ((0, padding), (0, 0), (0, 0))) for x in (q, turned, keys, values))
+    starts = jnp.arange(0, length + padding, block)
+
+    def one_block(q, turned, start):
+        near_k, near_v = (jax.lax.dynamic_slice_in_dim(x, start, window + block) for x in (keys, values))
+        # Query i of the block stands at place window + i of these; nothing lies before the stream.
+        back = window + jnp.arange(block)[:, None] - jnp.arange(window + block)[None]
+        real = start + jnp.arange(window + block) >= window - seen
+        visible = (back >= 0) & (back < window) & real
+        return attend(q, turned, near_k, near_v, visible, in_front)
+
+    q, turned = (x.reshape(-1, block, *x.shape[1:]) for x in (q, turned))
+    out = jax.vmap(one_block)(q, turned, starts)
+    return out.reshape(-1, *out.shape[2:])[:length]
+
+
+def attend(
+    q: Float[Array, "L H dh"],
+    turned: Float[Array, "L H dh"],
+    k: Float[Array, "M H dh"],
+    v: Float[Array, "M H dh"],
+    visible: Bool[Array, "L M"],
+    in_front: Float[Array, "2 P H dh"],
+) -> Float[Array, "L H dh"]:
+    """Softmax attention of `turned` over what is visible, and of q over the persistent tokens, which always are."""
+    near = jnp.where(visible, jnp.einsum("lhd,mhd->hlm", turned, k), FAR)
+    scores = jnp.concatenate([jnp.einsum("lhd,phd->hlp", q, in_front[0]), near], axis=-1) * q.shape[-1] ** -0.5
+    return jnp.einsum("hlm,mhd->lhd", jax.nn.softmax(scores, axis=-1), jnp.concatenate([in_front[1], v]))
