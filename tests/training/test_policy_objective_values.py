@@ -2,7 +2,11 @@
 
 Advantages and returns are constants to the gradient: the oracle takes them from where it is wanted.
 
-Slips tried, each of which fails a test here: TODO
+Slips tried, each of which fails a test here: answers averaged over a stream's questions; the policy's part summed over
+the lines, or padding among them; rewards reversed, of the line before, or those of the other kind; entropy sought with
+the other sign; the value's weight, trace or discount forgotten; a slope through advantages; a policy without a slope;
+entropy where nothing had to go; sums over the batch; a stream measured as one answer, or lines that ask nothing among
+the right ones; an episode's loss not by the step; steps after its end; success at any exit, or at none.
 """
 
 import functools
