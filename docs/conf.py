@@ -43,7 +43,7 @@ napoleon_use_ivar = True
 
 # What is written between single quotes in a docstring is code, and a link where it is a name; types of others' are
 # no links, for that would ask their servers.
-nitpick_ignore_regex = [("py:obj", ".*"), ("py:class", r"(?!memjax\.).*")]
+nitpick_ignore_regex = [("py:obj", "(?s).*"), ("py:class", r"(?!memjax\.).*|memjax\..*\.[A-Z]")]
 
 html_math_renderer = "mathml"
 html_theme = "sphinx_book_theme"

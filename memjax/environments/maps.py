@@ -23,8 +23,16 @@ FLOOR = 1  # in topology.csv; 3 and 5 are walls
 def read_mazes(archive: str | Path, task: str) -> Mazes:
     """All mazes of a task of `tasks.tar.gz` (github.com/junhyukoh/icml2016-minecraft), each with each set of its goals.
 
-    task: "SingleIndicator", "SingleIndicatorTest", "SingleIndicatorLarge", "IMaze", "IMazeTest", "Single", ..; the
-    sequential ones, whose rewards depend on the order, are not for these mazes. Raises `MemjaxError`, in one line.
+    Args:
+        archive: the file.
+        task: "SingleIndicator", "SingleIndicatorTest", "SingleIndicatorLarge", "IMaze", "IMazeTest", "Single", ..; the
+            sequential ones, whose rewards depend on the order, are not for these mazes.
+
+    Returns:
+        The mazes.
+
+    Raises:
+        MemjaxError: for a file that is not there or damaged, and for a task that it has not.
     """
     try:
         # Whole, so that its checksum is looked at: to tarfile, a damaged header is the end of the archive.
