@@ -20,12 +20,11 @@ import numpy as np
 import timing
 
 from memjax import environments, tasks
-from memjax.config import from_mapping
-from memjax.models import StreamReader, build_reader
+from memjax.experiments.reading import from_mapping
+from memjax.experiments.retention import build_reader, retention_objective, rewards, rollout
+from memjax.models import StreamReader
 from memjax.training.actor_critic import ActorCritic, actor_critic_loss
 from memjax.training.objective import answer_metrics
-from memjax.training.retention import retention_objective
-from memjax.training.rewards import rewards, rollout
 
 ROOT = Path(__file__).parents[1]
 TOLERANCE = 1e-4

@@ -35,10 +35,10 @@ from rich.console import Console
 from rich.table import Table
 
 from memjax import memories, streaming
-from memjax.config import from_mapping
+from memjax.experiments.prepare import prepare
+from memjax.experiments.reading import from_mapping
 from memjax.models import MemoryModel
 from memjax.tasks import TaskShape
-from memjax.training import experiment
 from memjax.training.data import train_batches
 from memjax.training.phase import Experiment, initial_state
 from memjax.training.placement import bytes_per_device
@@ -86,7 +86,7 @@ def made(variant: str, **changes: Any) -> Experiment:
     for name, value in changes.items():
         section, key = name.split("__")
         config[section][key] = value
-    return experiment.prepare(from_mapping(config))
+    return prepare(from_mapping(config))
 
 
 def mesh_of(**sizes: int) -> Mesh:
@@ -98,7 +98,7 @@ def mesh_of(**sizes: int) -> Mesh:
 def step_of(made: Experiment, mesh: Mesh, rows: int):
     """The last phase's step for a batch of so many rows."""
     optimizer = make_optimizer(made.config.optimizer, made.phases[-1].steps)
-    return make_step(made.phases[-1].loss, optimizer, mesh, rows, 1, 0)
+    return make_step(made.phases[-1].loss, optimizer, mesh, rows, 1, 0, made.recipe.layout.extend)
 
 
 def weak(sizes: Sizes, args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -112,7 +112,9 @@ def weak(sizes: Sizes, args: argparse.Namespace) -> list[dict[str, Any]]:
         mesh, rows = mesh_of(**shape), sizes.rows * math.prod(shape.values())
         frozen, state = (jax.jit(partial(initial_state, here, phase))() for phase in (here.phases[0], here.phases[-1]))
         frozen, state = (jax.device_put(tree, placed(mesh, tree)) for tree in (frozen.params, state))
-        batch = place_batch(mesh, next(train_batches(here.task, rows, args.seed)), rows)
+        layout = here.recipe.layout
+        batch = next(train_batches(here.task, layout, rows, args.seed))
+        batch = place_batch(mesh, batch, rows, layout.segmented)
         step = step_of(here, mesh, rows).lower(state, frozen, batch).compile()
         held[name] = sum(bytes_per_device(leaf) for leaf in jax.tree.leaves(state))
         calls[name] = partial(keep_stepping, step, [state], frozen, batch)

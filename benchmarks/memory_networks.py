@@ -25,11 +25,11 @@ from pathlib import Path
 
 import jax
 import numpy as np
+from memn2n_restarts import Evaluation, Progress, Recipe, Trainer, lowest_training_error
 
 from memjax.errors import MemjaxError, require, unknown
 from memjax.models.memory_network import MemN2N, answer_rows
 from memjax.tasks.babi import Babi, BabiSpec
-from memjax.training.restarts import Evaluation, Progress, Recipe, Trainer, lowest_training_error
 from memjax.training.runs import write_json
 
 ROOT = Path(__file__).parents[1]

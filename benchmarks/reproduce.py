@@ -18,6 +18,7 @@ in that file counts as finished, unless its config is another than the command's
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import platform
@@ -28,9 +29,10 @@ from pathlib import Path
 
 import jax
 
-from memjax.arguments import read_settings
-from memjax.config import to_mapping
-from memjax.files import read_entries
+from memjax import tasks
+from memjax.experiments.arguments import read_settings
+from memjax.experiments.reading import resolved, to_mapping
+from memjax.files import read_entries, read_object
 from memjax.memories import registry
 from memjax.reporting import load_run
 from memjax.reporting.tables import training_seconds
@@ -197,18 +199,26 @@ def without_place(config: dict) -> dict:
     return {key: value for key, value in config.items() if key != "mesh"} | {"task": task, "training": training}
 
 
+def of_today(config: dict) -> dict:
+    """A config that any version has kept, as today's writes it: defaults of what is new, names of today, no places."""
+    task = config["task"]
+    fields = {field.name for field in dataclasses.fields(tasks.registry[task["name"]].spec)}
+    places = {"data_dir": ""} if "data_dir" in fields else {}
+    return without_place(resolved(config | {"task": {**places, **task}}))
+
+
 def is_finished(folder: Path, config: dict) -> bool:
     """Whether a run of this config was trained to its end and tested there."""
     files = folder / "evaluation.json", folder / "config.json"
     if not all(file.exists() for file in files):
         return False
-    evaluation, own = (json.loads(file.read_text()) for file in files)
-    return without_place(own) == config and evaluation["step"] == config["training"]["steps"]
+    evaluation, own = map(read_object, files)
+    return of_today(own) == config and evaluation["step"] == config["training"]["steps"]
 
 
 def is_known(entry: dict | None, config: dict) -> bool:
     """Whether results/ has a run of this config."""
-    return entry is not None and entry.get("config") == config
+    return entry is not None and "config" in entry and of_today(entry["config"]) == config
 
 
 def collect(table: str, runs: Path, wanted: dict[tuple[str, int], str], out: Path) -> None:
@@ -219,7 +229,7 @@ def collect(table: str, runs: Path, wanted: dict[tuple[str, int], str], out: Pat
         config = config_of(command)
         if not is_finished(folder, config):
             continue
-        evaluation = json.loads((folder / "evaluation.json").read_text())
+        evaluation = read_object(folder / "evaluation.json")
         entries = read_entries(folder / "metrics.jsonl")
         curve = [[e["step"], round(e["accuracy"], 4)] for e in entries if e["phase"] == "train" and "split" in e]
         known[run_name(row, seed)] = {
@@ -228,7 +238,7 @@ def collect(table: str, runs: Path, wanted: dict[tuple[str, int], str], out: Pat
             "command": f"memjax train {command}",
             "config": config,
             "seconds": round(training_seconds(load_run(folder)), 1),
-            **{key: evaluation[key] for key in ("step", "parameters", "state_bytes", "metrics", "sampler")},
+            **{key: evaluation.get(key) for key in ("step", "parameters", "state_bytes", "metrics", "sampler")},
             "validation": curve,
             "losses": last_losses(entries),
         }

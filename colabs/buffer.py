@@ -33,11 +33,11 @@ import jax
 import numpy as np
 from rich.console import Console
 
-from memjax.config import from_mapping
-from memjax.models import build_reader
-from memjax.reporting.buffer import draw_buffer
+from memjax.experiments.prepare import prepare
+from memjax.experiments.reading import from_mapping
+from memjax.experiments.retention import build_reader, watch
+from memjax.reporting.buffer_picture import draw_buffer
 from memjax.training import experiment
-from memjax.training.retention import watch
 
 # %% [markdown]
 # ## The task
@@ -53,7 +53,7 @@ with settings.unlocked():
     settings.training.update(base_steps=200, steps=700, batch_size=32, validate_every=350, checkpoint_every=350)
     settings.optimizer.decay_steps = 700
 config = from_mapping(settings.to_dict())
-run = experiment.prepare(config)
+run = prepare(config)
 task = run.task
 episode = task.examples("test", np.array([3]))
 for line, label in list(zip(episode["line"][0], episode["label"][0], strict=True))[:18]:

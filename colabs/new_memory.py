@@ -35,7 +35,7 @@ from memjax.memories import Slots, memorize
 from memjax.memories.tokenwise import TokenwiseMemory
 from memjax.models import MemoryModel
 from memjax.tasks import Evidence, EvidenceSpec
-from memjax.training.objective import init_params
+from memjax.experiments.stream_qa import init_params
 
 # %% [markdown]
 # ## The memory

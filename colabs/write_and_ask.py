@@ -32,7 +32,7 @@ from memjax import functional, memories
 from memjax.memories import Slots
 from memjax.models import MemoryModel
 from memjax.tasks import Evidence, EvidenceSpec
-from memjax.training.objective import init_params
+from memjax.experiments.stream_qa import init_params
 
 # %% [markdown]
 # ## The task

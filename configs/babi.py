@@ -66,13 +66,13 @@ def get_config(arg: str = "rehearsal") -> ConfigDict:
     config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})
     config.rehearsal.update(fragments=5 if continual else 6, mask_ratio=0.5, deterministic=False, negatives=0)
     config.rehearsal.update(sampler="random" if continual else "history")
-    # LayerNorm on the slots is ours to choose too: without it task 6 is learned by heart before its rule is found.
+    # LayerNorm on the slots is ours to choose too: without it task 6 is memorized before its rule is found.
     config.rehearsal.update(layers=3 if joint else 2, heads=4, norm_slots=True)
 
     # Warm-up, fall and clipping are ours to choose (the papers do not say).
     config.optimizer = ConfigDict({"learning_rate": 1e-3, "warmup_steps": 100, "clip_norm": 1.0})
 
-    # Small batches: with 32, task 9 was known by heart before its rule was found.
+    # Small batches: with 32, task 9 was memorized before its rule was found.
     config.training = ConfigDict({"batch_size": 64 if joint else 16, "microbatches": 1, "seed": values["seed"]})
     config.training.update(log_every=50, validate_every=500, validate_examples=1000, checkpoint_every=500)
     config.training.checkpoints = ""

@@ -4,8 +4,8 @@
     memjax train --config=configs/maze.py:single_indicator,base=frmqn,policy=fifo,entries=5 --data_dir=data
 
 imaze: corridors of 5, 7 and 9, tested on 4 to 200. single_indicator: random mazes, tested on those in `tasks.tar.gz` in
-the data folder (github.com/junhyukoh/icml2016-minecraft); its 1,000 for training would be learned by heart, so agents
-learn from others like them. policy: fifo, lifo, lru, uniform, im, s, st, shuffled_s, shuffled_st. Published success,
+the data folder (github.com/junhyukoh/icml2016-minecraft); its 1,000 for training would be memorized, so agents learn
+from others like them. policy: fifo, lifo, lru, uniform, im, s, st, shuffled_s, shuffled_st. Published success,
 in %, test and large: MQN 68.9 and 60.4 (FIFO), 73.2 and 74.8 (ST); FRMQN 84.3 and 91.2 (FIFO), 88.5 and 93.7 (ST).
 """
 

@@ -21,8 +21,9 @@ LAYERS = ("attention", "lmm", "mac", "mag", "mal")
 
 
 def get_config(arg: str = "lmm") -> ConfigDict:
-    """The layer named before the first comma; then needle=, haystack=, chunked=, seed=."""
-    layer, values = parse_arg(arg, "lmm", needle="passkey", haystack="noise", chunked=False, seed=0)
+    """The layer named before the first comma, or by layer=; then needle=, haystack=, chunked=, seed=."""
+    layer, values = parse_arg(arg, "lmm", layer="", needle="passkey", haystack="noise", chunked=False, seed=0)
+    layer = values["layer"] or layer
     if layer not in LAYERS:
         raise unknown("variant of configs/needle.py", layer, LAYERS)
 

@@ -18,8 +18,9 @@ LAYERS = ("attention", "lmm", "mac", "mag", "mal")
 
 
 def get_config(arg: str = "lmm") -> ConfigDict:
-    """The layer named before the first comma; then chunked=, seed=."""
-    layer, values = parse_arg(arg, "lmm", chunked=False, seed=0)
+    """The layer named before the first comma, or by layer=; then chunked=, seed=."""
+    layer, values = parse_arg(arg, "lmm", layer="", chunked=False, seed=0)
+    layer = values["layer"] or layer
     if layer not in LAYERS:
         raise unknown("variant of configs/recall.py", layer, LAYERS)
 

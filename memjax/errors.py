@@ -1,4 +1,4 @@
-"""The one exception for what a user can cause, the checks that raise it, that of a run asked to stop; remarks."""
+"""The one exception for what a user can cause, the checks that raise it, those of a run asked to stop; remarks."""
 
 import difflib
 import sys
@@ -15,6 +15,10 @@ class MemjaxError(ValueError):
 
 class Preempted(Exception):
     """A run was asked to stop (SIGTERM), and did so when it had saved its state. Nothing is wrong with it."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """A run was interrupted (Ctrl-C), and left when it had saved its state: which step that is."""
 
 
 def require(condition: Any, message: str) -> None:

@@ -1,13 +1,113 @@
-"""Reads the files of a run folder. What training writes and reporting shows is read by one rule: this one."""
+"""The files that memjax writes and reads again: whole or not at all, never through a link, each read by one rule."""
 
+import contextlib
+import errno
+import hashlib
 import json
-import math
+import os
+import secrets
+import stat
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, BinaryIO, Protocol, runtime_checkable
 
 from memjax.errors import MemjaxError, one_line, require
 
-ADVICE = "restore it from a copy, or delete the run"
+ADVICE = "restore it from a copy, or give another run"
+SUM = "sha256"  # the last key of a JSON object: a sum over the others
+LARGEST_STEP = 2**31 - 1
+_OWN = os.O_NOFOLLOW | os.O_CLOEXEC
+_REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO)
+_UNSYNCED = (errno.EINVAL, errno.ENOTSUP)  # of file systems that keep nothing back
+
+
+@contextlib.contextmanager
+def writing(path: object) -> Iterator[None]:
+    """Turns what the file system refuses into one line."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or one_line(error)
+    except ValueError as error:
+        # What TensorStore, below Orbax, says of a full disk, too; and what is said of a name that no file can have.
+        if isinstance(error, MemjaxError) or not any(words in str(error) for words in ("writing", "null byte")):
+            raise
+        plain = (os.strerror(code) for code in _REFUSALS)
+        reason = next((words for words in plain if words in str(error)), one_line(error))
+    else:
+        return
+    raise MemjaxError(f"cannot write to {path}: {reason}; give another folder, or make room")
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A new file, which takes the place of `path` when the block is over. If that raises, all is as it was.
+
+    A crash at any time leaves the old file or the new one: it is on the disk before it is renamed, and its folder
+    after. Raises `MemjaxError` where nothing can be written, and where a link, a folder or a device is in its place.
+    """
+    with writing(path), contextlib.ExitStack() as opened:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        opened.callback(os.close, folder)
+        with contextlib.suppress(FileNotFoundError):
+            _require_regular(os.stat(path.name, dir_fd=folder, follow_symlinks=False), path)
+        name = f".{path.name[:32]}.{secrets.token_hex(8)}.tmp"
+        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OWN, 0o666, dir_fd=folder)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                yield file
+                file.flush()
+                _sync(file.fileno())
+            os.replace(name, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=folder)
+            raise
+        _sync(folder)
+
+
+def open_own(path: Path, flags: int) -> int:
+    """A descriptor of a regular file, made if it is not there; close it.
+
+    flags: how it is opened, such as `os.O_WRONLY | os.O_APPEND`; O_EXCL refuses a file that is there already. Raises
+    `MemjaxError` where a link or a device is in its place, and `OSError`.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        _require_regular(path.lstat(), path)  # before it is opened: that of a device may do something
+    descriptor = os.open(path, flags | os.O_CREAT | _OWN, 0o666)
+    try:
+        _require_regular(os.fstat(descriptor), path)
+    except MemjaxError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def own_folder(root: Path, *names: str) -> Path:
+    """The folder of those names below `root`, made if it is not there.
+
+    Raises `MemjaxError` where one of them is a link, for what is written below would land elsewhere, and `OSError`.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        root = root / name
+        require(not root.is_symlink(), f"{root} is a link, and nothing is written through it; remove the link")
+        root.mkdir(exist_ok=True)
+    return root
+
+
+def _require_regular(status: os.stat_result, path: Path) -> None:
+    kinds = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder"}
+    kind = kinds.get(stat.S_IFMT(status.st_mode), "a device or a pipe")
+    require(stat.S_ISREG(status.st_mode), f"{path} is {kind}, not a file of ours; remove it, or give another name")
+
+
+def _sync(descriptor: int) -> None:
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _UNSYNCED:
+            raise
 
 
 @runtime_checkable
@@ -19,13 +119,33 @@ class Readable(Protocol):
         ...
 
 
+def json_text(value: Any) -> str:
+    """The text of a JSON file. An object gets a sum over all that it holds as its last key.
+
+    >>> print(json_text({"x": 1})[:13])
+    {
+     "x": 1,
+     "s
+    """
+    if isinstance(value, dict):
+        value = {key: part for key, part in value.items() if key != SUM}
+        value[SUM] = _sum(json.loads(json.dumps(value, allow_nan=False)))
+    return json.dumps(value, indent=1, allow_nan=False) + "\n"
+
+
 def read_object(path: Readable) -> dict[str, Any]:
-    """The JSON object in a file. Raises `MemjaxError` if it is damaged."""
+    """The JSON object in a file, without its sum. Raises `MemjaxError` if it is damaged."""
     try:
-        value = json.loads(_read(path).decode())
+        value = _parse(_read(path))
     except (ValueError, RecursionError) as error:
         raise MemjaxError(f"{path} is damaged ({one_line(error)}); {ADVICE}") from None
     require(isinstance(value, dict), f"{path} is damaged (it holds {type(value).__name__}, not an object); {ADVICE}")
+    kept = value.pop(SUM, None)  # what an earlier version wrote has none
+    require(
+        kept is None or kept == _sum(value),
+        f"{path} is damaged, or was changed by hand (its {SUM} is another); {ADVICE}, or if you changed it, remove the "
+        f"key {SUM}",
+    )
     return value
 
 
@@ -42,7 +162,7 @@ def read_entries(path: Path) -> list[dict[str, Any]]:
         if not line.strip():
             continue
         try:
-            entry = json.loads(line.decode())
+            entry = _parse(line)
         except (ValueError, RecursionError) as error:
             if number == len(lines):  # no line break after it
                 break
@@ -55,8 +175,23 @@ def read_entries(path: Path) -> list[dict[str, Any]]:
     return entries
 
 
+def _sum(value: dict[str, Any]) -> str:
+    """A sum over an object that was read: of its canonical text."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _parse(text: bytes) -> Any:
+    return json.loads(text.decode(), parse_int=_whole_number)
+
+
+def _whole_number(text: str) -> int | float:
+    """A number that no computation of ours overflows on: what is larger than 64 bits is a float."""
+    value = int(text)
+    return value if abs(value) < 2**63 else float(text)
+
+
 def _is_step(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return type(value) in (int, float) and 0 <= value <= LARGEST_STEP and value == int(value)
 
 
 def _read(path: Readable) -> bytes:
@@ -67,4 +202,4 @@ def _read(path: Readable) -> bytes:
 
 
 def _damaged(path: Path, number: int, reason: str) -> MemjaxError:
-    return MemjaxError(f"{path} is damaged: line {number} {reason}; remove the line, or delete the run")
+    return MemjaxError(f"{path} is damaged: line {number} {reason}; remove the line, or give another run")

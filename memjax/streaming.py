@@ -4,7 +4,8 @@ The states are a pytree of arrays whose first axis counts the streams. `start`, 
 or not. A state has one size however long its stream is, so that a file of states never grows with what was written.
 """
 
-import os
+import math
+import stat
 import zipfile
 import zlib
 from pathlib import Path
@@ -14,7 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from memjax.errors import MemjaxError, require
+from memjax.errors import MemjaxError, remark, require
+from memjax.files import replacing
 from memjax.models import MemoryModel
 from memjax.tasks.contract import check_ids
 from memjax.typing import Any, Array, Bool, Float, Int, Params, State
@@ -107,39 +109,66 @@ def answer(
 
 
 def save(path: str | Path, states: State) -> None:
-    """Writes states into a file (NumPy's .npz), whole or not at all. Raises `MemjaxError` if it cannot."""
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Writes states into a file (NumPy's .npz), whole or not at all. Raises `MemjaxError` if it cannot, and where what
+    would be replaced is no regular file.
+    """
     leaves = {_name(place): np.asarray(leaf) for place, leaf in jax.tree.leaves_with_path(states)}
-    try:
-        try:
-            with temporary.open("wb") as file:
-                np.savez(file, **cast(Any, leaves))
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise MemjaxError(f"cannot write {path}: {error.strerror}; make room, or give another file") from None
+    with replacing(Path(path)) as file:
+        np.savez(file, allow_pickle=False, **cast(Any, leaves))
 
 
 def load(path: str | Path, model: MemoryModel, params: Params) -> State:
-    """The states in a file, of this model's memory. Loading runs no code. Raises `MemjaxError` for any other file."""
+    """The states in a file, of this model's memory. Loading runs no code, and reads no bytes before names, sizes and
+    types fit. A remark names streams that are NaN. Raises `MemjaxError` for any other file.
+    """
     like = jax.eval_shape(lambda: model.apply(params, method="initial_state"))
     places, structure = jax.tree_util.tree_flatten_with_path(like)
     names = {_name(place): leaf for place, leaf in places}
     try:
-        with np.load(path, allow_pickle=False) as file:
-            found = {name: np.asarray(file[name]) for name in file.files}
+        status = Path(path).stat()
+        require(stat.S_ISREG(status.st_mode), f"{path} holds no states: it is no regular file")
+        with zipfile.ZipFile(path) as archive:
+            _check_headers(path, archive, names, status.st_size)
+            found = {name: np.lib.format.read_array(archive.open(f"{name}.npy"), allow_pickle=False) for name in names}
     except FileNotFoundError:
         raise MemjaxError(f"there is no file {path}") from None
+    except MemjaxError:
+        raise
     except DAMAGE:
         raise MemjaxError(f"{path} holds no states, or is damaged; give another file") from None
-    fits = found.keys() == names.keys() and len({leaf.shape[:1] for leaf in found.values()}) == 1
-    fits = fits and all(
-        found[name].shape[1:] == leaf.shape and found[name].dtype == leaf.dtype for name, leaf in names.items()
-    )
-    require(fits, f"{path} holds the states of another memory, or of one of other sizes")
+    _remark_on_nan(path, list(found.values()))
     return jax.tree.unflatten(structure, [jnp.asarray(found[name]) for name in names])
+
+
+def _check_headers(path: str | Path, archive: zipfile.ZipFile, names: dict[str, Any], length: int) -> None:
+    """Raises `MemjaxError` unless the arrays of an archive are those of this memory, as far as their headers say, and
+    take as much of the file, which has this length, as they will take of memory.
+    """
+    members = {info.filename: info for info in archive.infolist()}
+    fits = len(members) == len(archive.infolist()) and members.keys() == {f"{name}.npy" for name in names}
+    require(fits, f"{path} holds the states of another memory")
+    streams = set()
+    for name, leaf in names.items():
+        info = members[f"{name}.npy"]
+        with archive.open(info) as member:
+            version = np.lib.format.read_magic(member)
+            read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
+            shape, _, dtype = read(member)
+            size = member.tell() + math.prod(shape) * dtype.itemsize
+        same = len(shape) > 0 and shape[1:] == leaf.shape and dtype == leaf.dtype
+        require(same, f"{path} holds the states of another memory, or of one of other sizes")
+        streams.add(shape[0])
+        stored = info.compress_type == zipfile.ZIP_STORED and info.file_size == info.compress_size == size <= length
+        require(stored, f"{path} holds no states of streaming.save: {size:,} bytes in a file of {length:,}")
+    require(len(streams) == 1, f"{path} holds parts of states, for {sorted(streams)} streams; give another file")
+
+
+def _remark_on_nan(path: str | Path, leaves: list[np.ndarray]) -> None:
+    floats = [leaf.reshape(len(leaf), -1) for leaf in leaves if np.issubdtype(leaf.dtype, np.inexact)]
+    broken = np.flatnonzero(sum(np.isnan(leaf).any(1) for leaf in floats))
+    if broken.size:
+        named = ", ".join(map(str, broken[:10])) + (", .." if broken.size > 10 else "")
+        remark(f"{path}: the states of {broken.size} of {len(leaves[0])} streams are NaN ({named}); start them anew")
 
 
 def _name(place: Any) -> str:

@@ -3,17 +3,39 @@
 B batch, T segments of a stream, N items of a segment, K slots, L stream length, C chunk, H heads, D width,
 V vocabulary, F fragments, Q words of a query, A candidates, Z heads of a multi-head update, d* widths.
 
-Annotations cost users nothing; the tests check them at run time (jaxtyping's import hook with beartype).
+Public ops and memories turn annotations into checks, while JAX traces (`memjax.ops.checked`). All others cost users
+nothing; the tests check them at run time (jaxtyping's import hook with beartype).
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+import numpy as np
 from jax import Array
-from jaxtyping import Bool, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 Normalize = Literal["slots", "items"]
 Params = PyTree
 State = PyTree
 Key = PRNGKeyArray
+Split = Literal["train", "valid", "test"]
+Batch = dict[str, np.ndarray]  # of examples, on the host: arrays with a leading axis B, by name
+FloatDtype = Annotated[Any, "float16, bfloat16, float32 or float64, however JAX takes a dtype; or None"]
 
-__all__ = ["Any", "Array", "Bool", "Float", "Int", "Key", "Literal", "Normalize", "Params", "PyTree", "State"]
+__all__ = [
+    "Annotated",
+    "Any",
+    "Array",
+    "Batch",
+    "Bool",
+    "Float",
+    "FloatDtype",
+    "Int",
+    "Key",
+    "Literal",
+    "Normalize",
+    "Params",
+    "PyTree",
+    "Shaped",
+    "Split",
+    "State",
+]

@@ -1,6 +1,7 @@
 """Before any backend starts: 8 CPU devices, and run-time checks of every shape that memjax's annotations state."""
 
 import os
+import sys
 from pathlib import Path
 
 import jax
@@ -11,6 +12,7 @@ import pytest
 jax.config.update("jax_num_cpu_devices", 8)
 jaxtyping.install_import_hook("memjax", "beartype.beartype")
 MAPS = Path("/proc/self/maps")
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # what only a benchmark needs is tested too
 
 
 def pytest_configure(config):

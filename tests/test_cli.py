@@ -11,13 +11,16 @@ import tarfile
 import time
 from pathlib import Path
 
+import jax
 import pytest
 from training.tiny import CONFIGS, TINY, flags
 
 import memjax
-from memjax import cli
-from memjax.files import read_entries
-from memjax.training import experiment, runs
+from memjax import cli, memories, tasks
+from memjax.commands.train import yardsticks
+from memjax.experiments.reading import read_config
+from memjax.files import read_entries, read_object
+from memjax.training import compile_cache, experiment, runs
 
 EVIDENCE = f"--config={CONFIGS / 'evidence.py'}:demo"
 RECALL = f"--config={CONFIGS / 'recall.py'}"
@@ -102,11 +105,63 @@ def test_the_same_command_again_finishes_at_once_and_changes_no_training(trained
 
 
 def test_evaluating_a_run_again_gives_the_same_figures(trained, capsys):
-    before = json.loads((trained / "evaluation.json").read_text())
+    before = read_object(trained / "evaluation.json")
     status, out, err = call(capsys, "evaluate", trained)
     assert status == 0 and "rehearsal memory" in out, err
-    after = json.loads((trained / "evaluation.json").read_text())
+    after = read_object(trained / "evaluation.json")
     assert before | {"seconds": 0} == after | {"seconds": 0}
+
+
+def test_another_evaluation_stands_beside_the_first_and_not_over_it(trained, tmp_path, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(trained, folder)
+    first = (folder / "evaluation.json").read_bytes()
+    for arguments, file, examples in (
+        (["--split=valid"], "evaluation-valid.json", 24),
+        (["--config.task.test=2"], "evaluation-test-2.json", 24),
+    ):
+        status, _, err = call(capsys, "evaluate", folder, *arguments)
+        assert status == 0, err
+        found = json.loads((folder / file).read_text())
+        assert found["examples"] == examples and found["step"] == 4
+        assert found["split"] == ("valid" if "valid" in file else "test")
+    assert (folder / "evaluation.json").read_bytes() == first
+    message = refused(capsys, "evaluate", folder, "--config.model.width=32")
+    assert "--config.model.width=32: a run is tested as it was trained" in message
+    assert "did you mean 'config.task.test'?" in refused(capsys, "evaluate", folder, "--config.task.tests=2")
+    assert "needs no data" in refused(capsys, "evaluate", folder, "--data_dir=data")
+
+
+def test_what_an_evaluation_tells_of_single_examples_and_of_itself(trained):
+    evaluation = json.loads((trained / "evaluation.json").read_text())
+    shown, confusions = evaluation["examples_shown"], evaluation["confusions"]
+    assert len(shown) == 36 and {tuple(sorted(each)) for each in shown} == {
+        ("answer", "prediction", "question", "tags")
+    }
+    correct = sum(each["answer"] == each["prediction"] for each in shown)
+    assert correct / 36 == pytest.approx(evaluation["metrics"]["accuracy"])
+    assert sum(n for row in confusions.values() for n in row.values()) == 36
+    assert sum(row.get(answer, 0) for answer, row in confusions.items()) == correct
+    assert evaluation["versions"]["jax"] == jax.__version__ and evaluation["report"]["columns"]
+
+
+def test_compiled_programs_are_kept_in_the_users_cache_unless_they_are_not_to_be(tmp_path, monkeypatch):
+    kept = {}
+    monkeypatch.setattr(jax.config, "update", kept.__setitem__)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(compile_cache, "already", lambda: None)
+    compile_cache.keep_compiled(None)
+    place = Path(kept["jax_compilation_cache_dir"])
+    assert place.is_dir() and place.is_relative_to(tmp_path / "memjax" / "compiled")
+    kept.clear()
+    compile_cache.keep_compiled("off")
+    assert kept == {"jax_enable_compilation_cache": False}
+    kept.clear()
+    monkeypatch.setattr(compile_cache, "already", lambda: "elsewhere")
+    compile_cache.keep_compiled(None)
+    assert not kept
+    compile_cache.keep_compiled(str(tmp_path / "mine"))
+    assert kept["jax_compilation_cache_dir"] == str(tmp_path / "mine") and (tmp_path / "mine").is_dir()
 
 
 def test_reports_stand_side_by_side(trained, tmp_path, capsys):
@@ -134,7 +189,7 @@ def test_another_config_in_the_same_folder_is_refused(trained, capsys):
 def test_a_checkpoint_of_another_model_is_refused(trained, tmp_path, capsys):
     folder = tmp_path / "run"
     shutil.copytree(trained, folder)
-    config = json.loads((folder / "config.json").read_text())
+    config = read_object(folder / "config.json")
     config["memory"]["slots"] = 4
     (folder / "config.json").write_text(json.dumps(config))
     before = files(folder)
@@ -181,6 +236,10 @@ def untrained(monkeypatch):
     [
         (["trian"], "did you mean 'train'?"),
         (["train", "--runs=x"], "runs"),
+        (["train", EVIDENCE, "--training.steps=3"], "did you mean --config.training.steps?"),
+        (["train", EVIDENCE, "--seeds=3"], "memjax compare --seeds=N"),
+        (["train", EVIDENCE, "--plugin"], "write --plugin=MODULE"),
+        (["train", EVIDENCE, "--plugin=no.such"], "--plugin=no.such cannot be imported"),
         (["train", "extra"], "extra"),
         (["train", EVIDENCE, "--run="], "--run= is empty"),
         (["train", EVIDENCE, "--data_dir=data"], "needs no data"),
@@ -280,11 +339,11 @@ def test_a_run_that_was_never_trained_is_one_line(tmp_path, trained, capsys):
 def test_a_half_trained_yardstick_stands_in_no_table(tmp_path, trained):
     other = tmp_path / "directly"
     other.mkdir()
-    config = json.loads((trained / "config.json").read_text()) | {"system": "directly"}
+    config = read_object(trained / "config.json") | {"system": "directly"}
     (other / "config.json").write_text(json.dumps(config))
     for step, found in ((3, []), (4, [other])):
         (other / "evaluation.json").write_text(json.dumps({"step": step, "metrics": {}}))
-        assert cli._yardsticks(tmp_path / "run", runs.read_config(trained)) == found
+        assert yardsticks(tmp_path / "run", read_config(trained)) == found
 
 
 @pytest.mark.parametrize("name", ["config.json", "evaluation.json"])
@@ -305,7 +364,7 @@ def test_a_damaged_run_is_one_line(name, tmp_path, trained, capsys):
 def test_a_config_of_a_run_that_is_none_names_the_file(content, words, tmp_path, capsys):
     (tmp_path / "config.json").write_bytes(content)
     message = refused(capsys, "evaluate", tmp_path)
-    assert words in message and str(tmp_path / "config.json") in message and "delete the run" in message
+    assert words in message and str(tmp_path / "config.json") in message and "delete" not in message
 
 
 @pytest.mark.parametrize("line", [b"[1]", b"\xff\xfe", b"hello", b'{"phase": "train"}'], ids=str)
@@ -348,7 +407,7 @@ def test_checkpoints_that_cannot_be_reached_are_one_line_and_leave_nothing(place
     assert place in message and ("cannot reach checkpoints" in message or "cannot write to" in message)
     assert not list(here.iterdir())
     shutil.copytree(trained, here / "run")
-    config = json.loads((here / "run" / "config.json").read_text())
+    config = read_object(here / "run" / "config.json")
     config["training"]["checkpoints"] = place
     (here / "run" / "config.json").write_text(json.dumps(config))
     assert place in refused(capsys, "evaluate", "run")
@@ -402,7 +461,9 @@ def test_an_interruption_while_compiling_ends_the_process_cleanly(tmp_path):
     time.sleep(2)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130 and err.count("\n") == 1 and "the same command goes on" in err, err
+    # Of a step that runs by then, a first line says that it is saved.
+    assert process.returncode == 130 and "the same command goes on" in err.splitlines()[-1], err
+    assert all(line.startswith("memjax: interrupted") for line in err.splitlines()), err
 
 
 @pytest.mark.slow
@@ -426,10 +487,24 @@ def test_a_run_that_is_terminated_saves_first_and_the_same_command_goes_on(tmp_p
 
 
 def test_help_says_what_there_is(capsys):
-    for arguments in ([], ["--help"], ["help"], ["train", "--help"], ["train", "-h"]):
+    for arguments in ([], ["--help"], ["help"]):
         status, out, err = call(capsys, *arguments)
         assert status == 0 and not err
-        assert all(command in out for command in ("train", "evaluate", "report", "prepare"))
+        assert all(f"memjax {command} " in out for command in cli.COMMANDS)
+    for command in cli.COMMANDS:
+        for flag in ("--help", "-h"):
+            status, out, err = call(capsys, command, flag)
+            assert status == 0 and not err and out.startswith(f"memjax {command} ")
+
+
+def test_what_there_is_is_listed(capsys):
+    status, out, err = call(capsys, "list")
+    assert status == 0 and not err
+    for name in (*memories.registry, *tasks.registry, "configs/evidence.py:small"):
+        assert name in out
+    assert "update_heads=4" in out and "arrangement" in out
+    assert "evidence.py" not in call(capsys, "list", "memories")[1]
+    assert "memjax list takes configs, memories, tasks" in refused(capsys, "list", "memory")
 
 
 @pytest.mark.parametrize("command", ["--help", "--version"])

@@ -26,7 +26,10 @@ def untrained(monkeypatch):
         found = {"metrics": metrics, "step": prepared.config.training.steps, "parameters": 10, "state_bytes": 2048}
         (folder / "evaluation.json").write_text(json.dumps(found))
 
-    monkeypatch.setattr(experiment, "train", lambda prepared, folder, console: runs.open_run(prepared.config, folder))
+    def open_run(prepared, folder, console):
+        runs.open_run(prepared.settings, prepared.resolved, folder)
+
+    monkeypatch.setattr(experiment, "train", open_run)
     monkeypatch.setattr(experiment, "evaluate", evaluate)
     return trained
 
@@ -126,12 +129,12 @@ def test_sizes_that_cannot_be_are_found_before_anything_is_written(capsys, tmp_p
     ("arguments", "words"),
     [
         (["--memories=dcn"], ["unknown memory 'dcn'", "did you mean 'dnc'?"]),
-        (["--memories="], ["--memories= is empty"]),
+        (["--of="], ["--of= is empty"]),
         (["--seeds=0"], ["seeds"]),
         (["--rehearsal=maybe"], ["rehearsal", "both"]),
         (["--config.memory.layers=1"], ["layers", "rehearsal"]),
         (["--config.training.seed=5"], ["compare sets config.training.seed itself", "--seeds"]),
-        (["--config.memory.name=dnc"], ["--memories"]),
+        (["--config.memory.name=dnc"], ["--of"]),
         (["--config.rehearsal.fragments=0"], ["say --rehearsal=without"]),
         (["more"], ["takes no 'more'"]),
         ([RECALL], ["two configs"]),
@@ -151,6 +154,23 @@ def test_an_empty_folder_is_one_line(capsys, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_task_that_asks_no_memory_is_one_line(capsys, tmp_path):
-    for source in (RECALL, "--config=configs/algorithmic.py:copy"):
-        assert "compare is for tasks that ask a memory" in refused(capsys, "compare", source, f"--run={tmp_path}")
+@pytest.mark.parametrize(
+    ("source", "rows", "setting"),
+    [
+        (f"{RECALL}:lmm", ["attention", "mag"], "layer"),
+        ("--config=configs/needle.py:lmm", ["lmm", "mal"], "layer"),
+        ("--config=configs/algorithmic.py:copy", ["dnc", "nutm"], "cell"),
+        ("--config=configs/retention.py:noisy", ["fifo", "st"], "policy"),
+        ("--config=configs/maze.py:imaze", ["lru", "st"], "policy"),
+    ],
+)
+def test_every_family_compares_what_it_has(capsys, tmp_path, untrained, source, rows, setting):
+    small = ["--config.task.train=64"]
+    arguments = [source, f"--of={','.join(rows)}", "--seeds=2", *small, f"--run={tmp_path}"]
+    status, _, err = call(capsys, "compare", *arguments)
+    assert status == 0, err
+    assert untrained == [f"{row}-{seed}" for row in rows for seed in (0, 1)]
+    for row in rows:
+        config = json.loads((tmp_path / f"{row}-1" / "config.json").read_text())
+        assert config["model"][setting] == row and config["training"]["seed"] == 1
+    assert "--rehearsal is for memories" in refused(capsys, "compare", *arguments, "--rehearsal=with")

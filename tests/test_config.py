@@ -1,15 +1,15 @@
 """Configs: every shipped variant, there and back, and one line for whatever is wrong in one."""
 
 import copy
-import dataclasses
 
 import pytest
 from training.tiny import config_file, mapping, tiny
 
 from memjax import memories, tasks
-from memjax.config import Config, from_mapping, parse_arg, to_mapping
+from memjax.config import parse_arg
 from memjax.errors import MemjaxError
-from memjax.models import build
+from memjax.experiments.reading import from_mapping, to_mapping
+from memjax.experiments.stream_qa import StreamQAConfig, build
 
 EVIDENCE = [
     f"{variant},{options}"
@@ -42,7 +42,7 @@ def error(given):
 @pytest.mark.parametrize(("file", "arg"), SHIPPED)
 def test_every_shipped_variant_is_a_config_and_survives_a_round_trip(file, arg):
     config = from_mapping(config_file(file)(arg).to_dict())
-    assert isinstance(config, Config)
+    assert isinstance(config, StreamQAConfig)
     assert from_mapping(to_mapping(config)) == config
     assert to_mapping(from_mapping(to_mapping(config))) == to_mapping(config)
     assert "seed=3" not in arg or config.training.seed == 3
@@ -72,10 +72,15 @@ def test_the_paper_size_is_the_papers():
     assert config.memory.sizes["update_heads"] == 4 and config.optimizer.learning_rate == 1e-3
 
 
-def test_a_config_is_hashed_by_no_default():
-    for cls in (Config, *(type(getattr(tiny(), field.name)) for field in dataclasses.fields(Config))):
-        if dataclasses.is_dataclass(cls):
-            assert all(field.default is dataclasses.MISSING for field in dataclasses.fields(cls)), cls
+def test_what_a_config_leaves_out_has_the_default_of_its_class_and_is_shown():
+    given = mapping()
+    least = {"system": "memory", "task": given["task"], "memory": {"name": "rehearsal", "slots": 3}}
+    config = from_mapping(least | {"training": {"steps": 5}})
+    shown = to_mapping(config)
+    assert set(shown) == set(given) and from_mapping(shown) == config
+    assert all(set(given[section]) == set(shown[section]) for section in given if section != "system")
+    assert (shown["optimizer"]["learning_rate"], shown["rehearsal"]["mask_ratio"]) == (1e-3, 0.5)
+    assert shown["memory"]["encoder"] == "transformer"
 
 
 @pytest.mark.parametrize(
@@ -128,17 +133,23 @@ def test_a_missing_section_or_one_that_is_no_group_is_one_line(section):
         given = mapping() | {section: value}
         assert f"config.{section}" in error(given)
     given.pop(section)
-    assert section in error(given)
+    if section in ("task", "memory", "training"):
+        assert section in error(given)
+    else:
+        assert to_mapping(from_mapping(given))[section]
 
 
 @pytest.mark.parametrize("path", [f"{s}.{k}" for s, keys in mapping().items() if isinstance(keys, dict) for k in keys])
-def test_a_missing_setting_is_one_line_that_names_it(path):
+def test_a_missing_setting_has_its_classs_default_or_is_one_line_that_names_it(path):
     section, key = path.split(".")
     given = mapping()
     del given[section][key]
-    if section == "memory" and key not in ("name", "slots"):  # which sizes there are, only the memory knows
-        with pytest.raises(MemjaxError, match=f"config.memory lacks {key}"):
-            build(from_mapping(given), tasks.create(from_mapping(given).task).shape)
+    if section == "memory" and key not in ("name", "slots"):  # a size of its own has the default of its class
+        default = getattr(memories.registry["rehearsal"], key)
+        assert from_mapping(given).memory.sizes[key] == default == to_mapping(from_mapping(given))["memory"][key]
+    elif section not in ("memory", "task") and key not in ("steps", "sampler_steps"):  # the sampler needs some
+        default = getattr(type(getattr(tiny(), section)), key)
+        assert to_mapping(from_mapping(given | {"rehearsal": given["rehearsal"]}))[section][key] == default
     else:
         assert key in error(given)
 

@@ -23,9 +23,11 @@ from rich.console import Console
 from training.tiny import CONFIGS, TINY, flags, random_params
 
 from memjax import cli, memories, streaming
-from memjax.config import from_mapping
 from memjax.errors import MemjaxError
+from memjax.experiments.prepare import prepare
+from memjax.experiments.reading import from_mapping
 from memjax.memories import memorize
+from memjax.memories.registration import size_fields
 from memjax.models import MemoryModel
 from memjax.training import experiment
 
@@ -55,7 +57,7 @@ def here(tmp_path, monkeypatch):
 def test_a_random_config_is_prepared_or_one_clear_line(data, which, made):
     known = bases(data)
     config = changed(known[list(known)[which % len(known)]], made)
-    refusal(lambda: experiment.prepare(from_mapping(config)))
+    refusal(lambda: prepare(from_mapping(config)))
 
 
 KEYS = [*TINY, "task.name", "task.seed", "memory.name", "memory.encoder", "model.dtype", "rehearsal.sampler", "x", ""]
@@ -133,7 +135,7 @@ def _only_rows(folders, out, console):
     print_table([load_run(folder) for folder in folders], console)
 
 
-FIELDS = sorted({field for cls in memories.registry.values() for field in memories._fields(cls)} - {"dtype"})
+FIELDS = sorted({field for cls in memories.registry.values() for field in size_fields(cls)} - {"dtype"})
 sizes = st.dictionaries(
     st.sampled_from(["slots", *FIELDS]), st.one_of(st.sampled_from(SMALL), st.sampled_from(JUNK)), max_size=3
 )
@@ -142,7 +144,7 @@ sizes = st.dictionaries(
 @given(st.sampled_from([*memories.registry, "rehersal"]), sizes)
 @fuzz(160)
 def test_a_memory_of_random_sizes_can_be_made_or_is_one_clear_line(unchecked, name, own):
-    fields = memories._fields(memories.registry.get(name, memories.DNC))
+    fields = size_fields(memories.registry.get(name, memories.DNC))
     usual = {"width": 8, "segment": 3, "layers": 1, "heads": 2, "memory_width": 4, "policy": "st"}
     usual = {"slots": 4} | {size: value for size, value in usual.items() if size in fields}
 
@@ -208,7 +210,7 @@ def test_a_valid_config_is_trained_and_tested_without_nan_or_says_what_is_not_fi
     shutil.rmtree(folder, ignore_errors=True)
 
     def run():
-        prepared = experiment.prepare(from_mapping(config))
+        prepared = prepare(from_mapping(config))
         experiment.train(prepared, folder, Console(quiet=True))
         experiment.evaluate(prepared, folder)
 

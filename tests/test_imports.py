@@ -12,36 +12,42 @@ PACKAGE = Path(__file__).parents[1] / "memjax"
 
 # The rooms of memjax, in order: what of memjax each may import, and whose packages beside the standard library's.
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
-    "typing": (set(), {"jax", "jaxtyping"}),
+    "typing": (set(), {"jax", "jaxtyping", "numpy"}),
     "errors": (set(), set()),
+    "checks": ({"errors"}, set()),
     "deprecated": (set(), set()),
     "files": ({"errors"}, set()),
-    "settings": ({"errors"}, set()),
-    "ops": ({"typing"}, {"jax", "numpy"}),
-    "environments": ({"errors", "typing"}, {"jax", "numpy"}),
+    "ops": ({"errors", "typing"}, {"jax", "jaxtyping", "numpy"}),
+    "environments": ({"errors", "files", "typing"}, {"jax", "numpy"}),
     "memories": ({"deprecated", "errors", "ops", "typing"}, {"flax", "jax", "numpy"}),
     "layers": ({"errors", "memories", "ops", "typing"}, {"flax", "jax"}),
     "functional": ({"errors", "memories", "typing"}, {"jax"}),
-    "tasks": ({"environments", "errors"}, {"numpy"}),
-    "schema": ({"tasks"}, set()),
-    "limits": ({"errors", "schema"}, set()),
-    "config": ({"errors", "limits", "schema", "settings", "tasks"}, set()),
+    "tasks": ({"checks", "environments", "errors", "files", "typing"}, {"numpy"}),
     "models": (
-        {"config", "deprecated", "errors", "functional", "layers", "memories", "ops", "tasks", "typing"},
+        {"deprecated", "errors", "functional", "layers", "memories", "ops", "tasks", "typing"},
         {"flax", "jax", "numpy"},
     ),
+    "streaming": ({"errors", "files", "models", "tasks", "typing"}, {"jax", "numpy"}),
+    # What all families share knows none of them, no task and no memory.
+    "config": ({"checks", "errors"}, {"absl", "ml_collections"}),
     "training": (
-        {"config", "environments", "errors", "files", "functional", "memories", "models", "ops", "tasks", "typing"},
+        {"config", "errors", "files", "ops", "typing"},
         {"absl", "chex", "etils", "flax", "grain", "jax", "numpy", "optax", "orbax", "rich", "tensorboardX"},
     ),
-    "streaming": ({"errors", "models", "tasks", "typing"}, {"jax", "numpy"}),
     "reporting": ({"errors", "files"}, {"matplotlib", "numpy", "rich"}),
-    "arguments": ({"config", "errors", "memories"}, {"absl", "ml_collections"}),
-    "cli": (
-        {"arguments", "config", "errors", "memories", "models", "reporting", "tasks", "training"},
+    "experiments": (
+        {"checks", "config", "environments", "errors", "functional", "layers", "memories", "models", "ops", "reporting"}
+        | {"streaming", "tasks", "training", "typing"},
+        {"absl", "flax", "jax", "numpy", "optax", "rich"},
+    ),
+    "program": ({"errors"}, set()),
+    "plugins": ({"errors"}, set()),
+    "commands": (
+        {"config", "errors", "experiments", "memories", "reporting", "tasks", "training"},
         {"absl", "rich"},
     ),
-    "the package itself": ({"errors", "functional", "memories", "ops"}, set()),
+    "cli": ({"commands", "errors", "plugins", "program"}, {"absl", "jax"}),
+    "the package itself": ({"errors", "experiments", "functional", "memories", "ops", "program", "tasks"}, set()),
 }
 BUILDERS = {"absl", "tensorflow_datasets", "array_record"}
 HEAVY = {"absl", "grain", "matplotlib", "ml_collections", "optax", "orbax", "tensorflow", "tensorflow_datasets"}

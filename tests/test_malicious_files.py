@@ -21,9 +21,9 @@ from training.tiny import mapping
 
 from memjax import environments, streaming, tasks
 from memjax.errors import MemjaxError
+from memjax.experiments.reading import read_config
 from memjax.reporting import load_run
 from memjax.tasks.builders.babi import open_folder, prepare
-from memjax.training import runs
 
 STORY = "1 Mary moved to the bathroom.\n2 Where is Mary?\tbathroom\t1\n" * 12
 OUTSIDE = ["../evil.txt", "/tmp/memjax-evil.txt", "a/../../evil.txt"]
@@ -86,7 +86,7 @@ def evil_files(mark):
 
 
 def test_states_and_progress_of_restarts_are_never_unpickled(mark, inside):
-    from memjax.training.restarts import Trainer
+    from memn2n_restarts import Trainer
 
     model, params, *_ = made()
     restarts = object.__new__(Trainer)
@@ -116,7 +116,7 @@ def test_the_files_of_a_run_are_data(name, text, mark, inside):
     (inside / name).write_bytes(content + b"\n")
     assert name in refused(load_run, inside)
     if name == "config.json":
-        assert name in refused(runs.read_config, inside)
+        assert name in refused(read_config, inside)
 
 
 def test_code_in_a_value_of_a_run_is_text(mark, inside):
@@ -124,7 +124,7 @@ def test_code_in_a_value_of_a_run_is_text(mark, inside):
     (inside / "config.json").write_text(json.dumps({"system": code, "task": {"name": code}}))
     (inside / "evaluation.json").write_text(json.dumps({"label": code, "metrics": {"accuracy": code}}))
     assert load_run(inside).label == code
-    assert "config.task.name" in refused(runs.read_config, inside)
+    assert "config.task.name" in refused(read_config, inside)
 
 
 @pytest.mark.parametrize("which", ["all", "state", "record"])

@@ -18,6 +18,7 @@ from training.tiny import random_params, tiny
 
 from memjax import memories, streaming
 from memjax.errors import MemjaxError
+from memjax.experiments.prepare import prepare, trained_model
 from memjax.models import MemoryModel
 from memjax.training import experiment
 
@@ -207,9 +208,9 @@ def test_a_run_is_a_model_that_streams_can_be_given_to(tmp_path):
     from rich.console import Console
 
     config = tiny(training__sampler_steps=1, training__steps=2)
-    prepared = experiment.prepare(config)
+    prepared = prepare(config)
     learned = experiment.train(prepared, tmp_path / "run", Console(quiet=True))
-    model, params = experiment.trained_model(tmp_path / "run")
+    model, params = trained_model(tmp_path / "run")
     assert_same(params, learned)
     batch = prepared.task.examples("test", np.arange(2))
     states = streaming.start(model, params, 3)
@@ -218,4 +219,4 @@ def test_a_run_is_a_model_that_streams_can_be_given_to(tmp_path):
     logits = streaming.answer(model, params, states, jnp.array([2, 0]), jnp.asarray(batch["query"]))
     assert logits.shape == (2, prepared.task.shape.classes)
     with pytest.raises(MemjaxError, match="is not a run"):
-        experiment.trained_model(tmp_path)
+        trained_model(tmp_path)

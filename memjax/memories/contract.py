@@ -24,7 +24,7 @@ class Memory(nn.Module):
 
     The state is an explicit pytree, never a Flax collection: it may be kept, shipped, written on, and asked many
     times. A new memory subclasses this, overrides `initial_state`, `write`, `slots` (and `encode` where segments are
-    read by a network of their own), says in `validate` which sizes it cannot have, and is entered in the registry.
+    read by a network of their own), says in `validate` which sizes it cannot have, and is given to `register_memory`.
     """
 
     num_slots: int

@@ -8,12 +8,15 @@ with dynamic external memory", Methods.
 import jax
 import jax.numpy as jnp
 
+from memjax.errors import require
+from memjax.ops.checked import checked
 from memjax.ops.recurrence import dear, linear_recurrence
 from memjax.typing import Array, Float, Int
 
 EPSILON = 1e-6  # added to squared lengths: a memory of zeros has values and gradients
 
 
+@checked
 def content_weights(
     memory: Float[Array, "N W"], key: Float[Array, "W"], strength: Float[Array, ""]
 ) -> Float[Array, "N"]:
@@ -31,21 +34,23 @@ def content_weights(
     return jax.nn.softmax(strength * lengths * jnp.matmul(memory, key, precision="highest"))
 
 
+@checked
 def shift_weights(weights: Float[Array, "N"], shift: Float[Array, "S"]) -> Float[Array, "N"]:
     """Circular convolution: weight moves by -s to s rows, `S = 2 s + 1`, shares given by `shift`. Source: NTM, Eq. 8.
 
-    Raises `ValueError` for an even number of shares.
+    Raises `MemjaxError` for an even number of shares.
 
     >>> import jax.numpy as jnp
     >>> shift_weights(jnp.array([1.0, 0.0, 0.0]), jnp.array([0.0, 0.25, 0.75])).tolist()
     [0.25, 0.75, 0.0]
     """
-    reach, even = shift.shape[0] // 2, shift.shape[0] % 2 == 0
-    if even:
-        raise ValueError(f"shift must have an odd number of shares, for -s to s, not {shift.shape[0]}")
+    shares = shift.shape[0]
+    require(shares % 2 == 1, f"shift_weights: shift must have an odd number of shares, for -s to s, not {shares}")
+    reach = shares // 2
     return sum(share * jnp.roll(weights, step - reach) for step, share in enumerate(shift))
 
 
+@checked
 def sharpen_weights(weights: Float[Array, "N"], power: Float[Array, ""]) -> Float[Array, "N"]:
     """`weights^power / sum of weights^power`, power at least 1. Source: NTM, Eq. 9. Finite for weights of 0.
 
@@ -57,6 +62,7 @@ def sharpen_weights(weights: Float[Array, "N"], power: Float[Array, ""]) -> Floa
     return jax.nn.softmax(power * jnp.log(jnp.maximum(weights, smallest)))
 
 
+@checked
 def usage_update(
     usage: Float[Array, "N"],
     write_weights: Float[Array, "N"],
@@ -79,6 +85,7 @@ def usage_update(
     return usage
 
 
+@checked
 def allocation_weights(usage: Float[Array, "N"]) -> Float[Array, "N"]:
     """Where there is room: `a[i] = (1 - u[i]) * product of u over the rows less used than i`. Source: DNC.
 
@@ -145,6 +152,7 @@ def _unsorted(order: Int[Array, "N"], x: Float[Array, "N"]) -> Float[Array, "N"]
 _allocation.defvjp(_allocation_forward, _allocation_backward)
 
 
+@checked
 def link_update(
     links: Float[Array, "N N"], precedence: Float[Array, "N"], write_weights: Float[Array, "N"]
 ) -> tuple[Float[Array, "N N"], Float[Array, "N"]]:
@@ -165,6 +173,7 @@ def link_update(
     return off_diagonal * new, (1 - write_weights.sum()) * precedence + write_weights
 
 
+@checked
 def erase_and_add(
     memory: Float[Array, "N W"], weights: Float[Array, "N"], erase: Float[Array, "W"], add: Float[Array, "W"]
 ) -> Float[Array, "N W"]:

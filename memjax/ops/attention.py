@@ -5,7 +5,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from memjax.typing import Array, Bool, Float, Normalize
+from memjax.ops.axes import Axes
+from memjax.ops.checked import checked
+from memjax.typing import Annotated, Array, Bool, Float, Normalize
 
 
 class AdditiveParams(NamedTuple):
@@ -20,28 +22,24 @@ class AdditiveParams(NamedTuple):
 class HopParams(NamedTuple):
     """One hop of `multi_hop_read`."""
 
-    attention: AdditiveParams
+    attention: Annotated[AdditiveParams, Axes(dl="h", dr="dm")]
 
 
 class ReadParams(NamedTuple):
     """The hops of `multi_hop_read`, and the query update that they share."""
 
-    hops: tuple[HopParams, ...]
-    w_query: Float[Array, "dm_h h"]
+    hops: tuple[Annotated[HopParams, Axes("h", "dm")], ...]
+    w_query: Float[Array, "dm+h h"]
 
 
 def accumulated(x: Array, w: Array) -> Array:
-    """`x @ w` with inputs in x's dtype and the sum in at least float32. Raises `TypeError` for integers.
-
-    They would make integers of the weights: zeros, mostly.
-    """
-    if not jnp.issubdtype(x.dtype, jnp.floating):
-        raise TypeError(f"memjax.ops computes in its input's dtype, which must be floating, not {x.dtype}")
+    """`x @ w` with inputs in x's dtype and the sum in at least float32."""
     return jnp.matmul(x, w.astype(x.dtype), preferred_element_type=jnp.promote_types(x.dtype, jnp.float32))
 
 
+@checked
 def additive_scores(
-    params: AdditiveParams, left: Float[Array, "A dl"], right: Float[Array, "B dr"]
+    params: Annotated[AdditiveParams, Axes("dl", "dr")], left: Float[Array, "A dl"], right: Float[Array, "B dr"]
 ) -> Float[Array, "A B"]:
     """Additive attention logits, `scores[a, b] = v · tanh(left_a W_l + right_b W_r + b)`.
 
@@ -65,7 +63,10 @@ def projected_scores(
     return accumulated(hidden_AxBxH, params.v)
 
 
-def project_items(params: AdditiveParams, items: Float[Array, "*axes dr"]) -> Float[Array, "*axes h"]:
+@checked
+def project_items(
+    params: Annotated[AdditiveParams, Axes("dr")], items: Float[Array, "*axes dr"]
+) -> Float[Array, "*axes h"]:
     """`items @ w_right`: the part of `additive_scores` that does not see the left side, to be computed once.
 
     >>> import jax.numpy as jnp
@@ -88,8 +89,9 @@ def masked_softmax(scores: Float[Array, "*axes"], mask: Bool[Array, "..."], axis
     return jnp.where(mask, jax.nn.softmax(floored, axis=axis), 0)
 
 
+@checked
 def slot_attention(
-    params: AdditiveParams,
+    params: Annotated[AdditiveParams, Axes(dl="dm", dr="dx")],
     slots: Float[Array, "K dm"],
     items: Float[Array, "N dx"],
     mask: Bool[Array, "N"] | None = None,
@@ -126,16 +128,15 @@ def slot_weights(
     normalize: Normalize,
 ) -> Float[Array, "K N"]:
     """The weights of `slot_attention`, from `project_items`."""
-    if normalize not in ("slots", "items"):
-        raise ValueError(f"normalize must be 'slots' or 'items', not {normalize!r}")
     scores_KxN = projected_scores(params, slots, projected_items)
     if normalize == "slots":
         return jnp.where(mask, jax.nn.softmax(scores_KxN, axis=0), 0)
     return masked_softmax(scores_KxN, mask, axis=1)
 
 
+@checked
 def multi_hop_read(
-    params: ReadParams,
+    params: Annotated[ReadParams, Axes("dm", "h")],
     slots: Float[Array, "K dm"],
     query: Float[Array, "h"],
     slot_mask: Bool[Array, "K"] | None = None,

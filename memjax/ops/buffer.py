@@ -1,11 +1,15 @@
 """A buffer of N entries in the order of arrival: append until it is full, then evict one for each that comes."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 
-from memjax.typing import Any, Array, Float, Int
+from memjax.errors import require
+from memjax.ops.checked import checked
+from memjax.typing import Array, Float, Int, PyTree, Shaped
+
+Entry = PyTree[Shaped[Array, "..."]]
 
 
 class Buffer(NamedTuple):
@@ -14,14 +18,15 @@ class Buffer(NamedTuple):
     All that is kept for an entry is in `entries`, so that it moves with it.
     """
 
-    entries: Any
+    entries: PyTree[Shaped[Array, "N ..."]]
     filled: Int[Array, ""]
 
 
-def buffer_append(buffer: Buffer, entry: Any) -> Buffer:
+@checked
+def buffer_append(buffer: Buffer, entry: Entry) -> Buffer:
     """Puts an entry behind the last one; a full buffer stays as it is.
 
-    entry: as one of `buffer.entries`, to whose dtypes it is cast. Raises ValueError if its shapes are not theirs.
+    entry: as one of `buffer.entries`, to whose dtypes it is cast. Raises `MemjaxError` if its shapes are not theirs.
     Source: Long-term Episodic Memory Networks (LEMN), 3.
 
     >>> import jax.numpy as jnp
@@ -38,7 +43,8 @@ def buffer_append(buffer: Buffer, entry: Any) -> Buffer:
     return Buffer(jax.tree.map(put, buffer.entries, entry), jnp.minimum(buffer.filled + 1, size))
 
 
-def buffer_evict(buffer: Buffer, index: Int[Array, ""], entry: Any) -> Buffer:
+@checked
+def buffer_evict(buffer: Buffer, index: Int[Array, ""], entry: Entry) -> Buffer:
     """Evicts entry `index` of a full buffer: those after it move one place down, and the new one goes to the end.
 
     `index = N` evicts the new entry itself: the buffer stays as it was. A larger index is N, one below 0 is 0. One that
@@ -63,8 +69,9 @@ def buffer_evict(buffer: Buffer, index: Int[Array, ""], entry: Any) -> Buffer:
     return jax.tree.map(lambda after, before: jnp.where(full, after, before), moved, appended)
 
 
+@checked
 def straight_through_evict(
-    buffer: Buffer, index: Int[Array, ""], entry: Any, probabilities: Float[Array, "M"]
+    buffer: Buffer, index: Int[Array, ""], entry: Entry, probabilities: Float[Array, "M"]
 ) -> Buffer:
     """`buffer_evict`, whose gradient reaches the probabilities too: that of the mean over what might have gone.
 
@@ -80,6 +87,11 @@ def straight_through_evict(
     (7.0, [4.0, 3.0, 0.0])
     """
     size = _size(buffer, entry)
+    count = probabilities.shape[0]
+    require(
+        count == size + 1,
+        f"straight_through_evict: {size} entries and the new one need {size + 1} probabilities, not {count}",
+    )
     below = jnp.cumsum(probabilities)[:size]
     through = jnp.where(buffer.filled >= size, below - jax.lax.stop_gradient(below), 0)  # 0, but for its gradient
 
@@ -93,20 +105,18 @@ def straight_through_evict(
     return Buffer(jax.tree.map(learn, after.entries, buffer.entries, entry), after.filled)
 
 
-def _size(buffer: Buffer, entry: Any) -> int:
+def _size(buffer: Buffer, entry: Entry) -> int:
     """How many entries the buffer has room for, if the new one is as they are."""
-    sizes = {leaf.shape[0] if leaf.ndim else 0 for leaf in jax.tree.leaves(buffer.entries)}
-    if len(sizes) != 1 or sizes == {0}:
-        raise ValueError(f"all that a buffer keeps must have the same number of entries, at least 1, not {sizes}")
-
-    def check(entries: Array, new: Array) -> None:
-        if jnp.shape(new) != entries.shape[1:]:
-            raise ValueError(
-                f"an entry of a buffer of {entries.shape} must be {entries.shape[1:]}, not {jnp.shape(new)}"
-            )
-
-    jax.tree.map(check, buffer.entries, entry)
-    return sizes.pop()
+    leaves, news = jax.tree.leaves(buffer.entries), jax.tree.leaves(entry)
+    structure, given = cast(Any, (jax.tree.structure(buffer.entries), jax.tree.structure(entry)))
+    require(leaves, "a buffer must have entries, arrays [N, ...]")
+    require(structure == given, f"an entry of a buffer of {structure} must be as that is, not {given}")
+    for entries, new in zip(leaves, news):
+        require(
+            new.shape == entries.shape[1:],
+            f"an entry of a buffer of {list(entries.shape)} must be {list(entries.shape[1:])}, not {list(new.shape)}",
+        )
+    return leaves[0].shape[0]
 
 
 def _column(mask: Array, like: Array) -> Array:

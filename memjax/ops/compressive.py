@@ -9,7 +9,9 @@ import jax
 import jax.numpy as jnp
 
 from memjax.ops.attention import accumulated, masked_softmax
-from memjax.typing import Array, Bool, Float
+from memjax.ops.axes import Axes
+from memjax.ops.checked import checked
+from memjax.typing import Annotated, Array, Bool, Float
 
 EPSILON = 1e-6
 
@@ -31,8 +33,9 @@ class MemoryAttentionParams(NamedTuple):
     w_value: Float[Array, "d H e"]
 
 
+@checked
 def compress_rows(
-    params: CompressorParams, rows: Float[Array, "S d"], mask: Bool[Array, "S"]
+    params: Annotated[CompressorParams, Axes("d")], rows: Float[Array, "S d"], mask: Bool[Array, "S"]
 ) -> tuple[Float[Array, "C e"], Bool[Array, "C"]]:
     """Every R rows become one: `short_c = sum over r of rows_(cR + r) W_r + b`, C = S / R, rounded up.
 
@@ -53,8 +56,9 @@ def compress_rows(
     return jnp.where(real[:, None], short, 0), real
 
 
+@checked
 def memory_attention(
-    params: MemoryAttentionParams,
+    params: Annotated[MemoryAttentionParams, Axes("d")],
     x: Float[Array, "N d"],
     context: Float[Array, "S d"],
     mask: Bool[Array, "S"],
@@ -88,9 +92,10 @@ def memory_attention(
     return read.reshape(x.shape[0], -1)
 
 
+@checked
 def reconstruction_loss(
-    attention: MemoryAttentionParams,
-    compressor: CompressorParams,
+    attention: Annotated[MemoryAttentionParams, Axes("d")],
+    compressor: Annotated[CompressorParams, Axes("d", e="d")],
     x: Float[Array, "N d"],
     mask: Bool[Array, "N"],
     rows: Float[Array, "S d"],

@@ -7,9 +7,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from memjax.errors import require
 from memjax.ops.addressing import content_weights
 from memjax.ops.attention import accumulated
-from memjax.typing import Any, Array, Float
+from memjax.ops.axes import Axes
+from memjax.ops.checked import checked
+from memjax.typing import Annotated, Array, Float, FloatDtype
 
 
 class LSTMParams(NamedTuple):
@@ -19,7 +22,7 @@ class LSTMParams(NamedTuple):
     """
 
     w_x: Float[Array, "dx h4"]
-    w_h: Float[Array, "h_r h4"]
+    w_h: Float[Array, "h+r h4"]
     b: Float[Array, "h4"]
 
 
@@ -35,19 +38,20 @@ class ProgramParams(NamedTuple):
 
     keys: Float[Array, "P dk"]
     programs: Float[Array, "P h E"]
-    w_query: Float[Array, "h dk1"]
-    b_query: Float[Array, "dk1"]
+    w_query: Float[Array, "h dk+1"]
+    b_query: Float[Array, "dk+1"]
     b: Float[Array, "E"]
 
 
 class ExternalParams(NamedTuple):
     """The weights of a memory with a controller."""
 
-    controller: LSTMParams
-    interface: InterfaceParams | ProgramParams
+    controller: Annotated[LSTMParams, Axes("h", "r")]
+    interface: Annotated[InterfaceParams, Axes("h")] | Annotated[ProgramParams, Axes("h")]
 
 
-def lstm_inputs(params: LSTMParams, xs: Float[Array, "*axes dx"]) -> Float[Array, "*axes h4"]:
+@checked
+def lstm_inputs(params: Annotated[LSTMParams, Axes("dx")], xs: Float[Array, "*axes dx"]) -> Float[Array, "*axes h4"]:
     """What inputs add to the gates of `lstm_step`, for any number of them at once, before a scan: `x w_x + b`.
 
     >>> import jax.numpy as jnp
@@ -57,14 +61,15 @@ def lstm_inputs(params: LSTMParams, xs: Float[Array, "*axes dx"]) -> Float[Array
     return accumulated(xs, params.w_x) + params.b
 
 
+@checked
 def lstm_step(
-    params: LSTMParams,
+    params: Annotated[LSTMParams, Axes("h", "r")],
     hidden: Float[Array, "h"],
     cell: Float[Array, "h"],
     inputs: Float[Array, "h4"],
     again: Float[Array, "r"] | None = None,
     *,
-    dtype: Any = None,
+    dtype: FloatDtype = None,
 ) -> tuple[Float[Array, "h"], Float[Array, "h"]]:
     """One step of an LSTM: `(hidden, cell)`; `inputs` from `lstm_inputs`, `again`: what else recurs. Products in dtype.
 
@@ -77,6 +82,10 @@ def lstm_step(
     >>> cell.tolist()
     [0.5]
     """
+    recurs = params.w_h.shape[0] - hidden.shape[0]
+    require(
+        again is not None or not recurs, f"lstm_step: these params take {recurs} numbers more that recur; give again"
+    )
     recurrent = hidden if again is None else jnp.concatenate([hidden, again])
     gates = inputs + accumulated(recurrent.astype(dtype or hidden.dtype), params.w_h)
     i, f, g, o = jnp.split(gates, 4)
@@ -84,8 +93,12 @@ def lstm_step(
     return (jax.nn.sigmoid(o) * jnp.tanh(after)).astype(hidden.dtype), after.astype(cell.dtype)
 
 
+@checked
 def interface(
-    params: InterfaceParams | ProgramParams, hidden: Float[Array, "h"], *, dtype: Any = None
+    params: Annotated[InterfaceParams, Axes("h")] | Annotated[ProgramParams, Axes("h")],
+    hidden: Float[Array, "h"],
+    *,
+    dtype: FloatDtype = None,
 ) -> Float[Array, "E"]:
     """What a controller says to its memory. Linear, `hidden w + b`; or through a memory of programs:
 
@@ -108,11 +121,13 @@ def interface(
     return weights @ said + params.b
 
 
+@checked
 def key_similarity(params: ProgramParams) -> Float[Array, ""]:
     """Sum over pairs of programs of the cosine of their keys: what keeps programs apart (Le et al. 2020).
 
     >>> import jax.numpy as jnp
-    >>> float(key_similarity(ProgramParams(jnp.eye(2), *[jnp.zeros((2, 1, 1))] * 4)))
+    >>> rest = jnp.zeros((2, 3, 5)), jnp.zeros((3, 3)), jnp.zeros(3), jnp.zeros(5)
+    >>> float(key_similarity(ProgramParams(jnp.eye(2), *rest)))
     0.0
     """
     keys = params.keys * jax.lax.rsqrt((params.keys**2).sum(1, keepdims=True) + 1e-6)
@@ -123,11 +138,10 @@ def key_similarity(params: ProgramParams) -> Float[Array, ""]:
 def split_interface(flat: Float[Array, "E"], *shapes: tuple[int, ...]) -> list[Array]:
     """The numbers of an interface in pieces of these shapes, one after another.
 
-    Raises `ValueError` unless all of them are used.
+    Raises `MemjaxError` unless all of them are used.
     """
     sizes = [math.prod(shape) for shape in shapes]
-    if sum(sizes) != flat.shape[0]:
-        raise ValueError(f"this memory's interface has {sum(sizes)} numbers, not {flat.shape[0]}")
+    require(sum(sizes) == flat.shape[0], f"this memory's interface has {sum(sizes)} numbers, not {flat.shape[0]}")
     starts = itertools.accumulate(sizes, initial=0)
     return [
         flat[start : start + size].reshape(shape) for start, size, shape in zip(starts, sizes, shapes, strict=False)

@@ -7,9 +7,11 @@ import jax
 import jax.numpy as jnp
 
 from memjax.ops.addressing import allocation_weights, content_weights, erase_and_add, link_update, usage_update
+from memjax.ops.axes import Axes
+from memjax.ops.checked import checked
 from memjax.ops.controller import ExternalParams, interface, lstm_step, split_interface
 from memjax.ops.recurrence import dear
-from memjax.typing import Any, Array, Float
+from memjax.typing import Annotated, Array, Float, FloatDtype
 
 
 class DNCState(NamedTuple):
@@ -26,6 +28,7 @@ class DNCState(NamedTuple):
     precedence: Float[Array, "N"]
 
 
+@checked
 def dnc_start(rows: int, width: int, heads: int, hidden: int) -> DNCState:
     """The state that has read nothing: zeros. Source: Graves et al. 2016, as `dnc_step`.
 
@@ -36,6 +39,7 @@ def dnc_start(rows: int, width: int, heads: int, hidden: int) -> DNCState:
     return DNCState(*map(jnp.zeros, (*shapes, (rows,))))
 
 
+@checked
 def dnc_interface_size(width: int, heads: int) -> int:
     """How many numbers `dnc_step` takes from its controller: `E = W R + 3 W + 5 R + 3`. Source: Graves et al. 2016.
 
@@ -45,7 +49,14 @@ def dnc_interface_size(width: int, heads: int) -> int:
     return _block_size(width, heads) + 3 * heads
 
 
-def dnc_step(params: ExternalParams, state: DNCState, inputs: Float[Array, "h4"], *, dtype: Any = None) -> DNCState:
+@checked
+def dnc_step(
+    params: Annotated[ExternalParams, Axes("h", r="R*W")],
+    state: Annotated[DNCState, Axes("h", "R", "W")],
+    inputs: Float[Array, "h4"],
+    *,
+    dtype: FloatDtype = None,
+) -> DNCState:
     """Takes one item in. inputs: `ops.lstm_inputs` of the item; products in dtype, memory and weights in float32.
 
     Writes at `w = g_w (g_a a + (1 - g_a) c)`, a where there is room (`usage_update`, `allocation_weights`), c by
@@ -54,7 +65,7 @@ def dnc_step(params: ExternalParams, state: DNCState, inputs: Float[Array, "h4"]
     Strengths are `1 + softplus`, gates and e sigmoids. Source: Graves et al. 2016, "Hybrid computing using a neural
     network with dynamic external memory", Methods.
 
-    Gradients in reverse mode alone. Raises `ValueError` for params of another interface.
+    Gradients in reverse mode alone. Raises `MemjaxError` for params of another interface.
 
     >>> import jax.numpy as jnp
     >>> from memjax import ops
@@ -147,6 +158,7 @@ class BlocksState(NamedTuple):
     read_weights: Float[Array, "B R N"]
 
 
+@checked
 def dmsdnc_start(blocks: int, rows: int, width: int, heads: int, hidden: int) -> BlocksState:
     """The state that has read nothing: zeros. rows: of one block. Source: Park et al. 2021, as `dmsdnc_step`.
 
@@ -157,6 +169,7 @@ def dmsdnc_start(blocks: int, rows: int, width: int, heads: int, hidden: int) ->
     return BlocksState(*map(jnp.zeros, (*shapes, (blocks, heads, rows))))
 
 
+@checked
 def dmsdnc_interface_size(blocks: int, width: int, heads: int) -> int:
     """How many numbers `dmsdnc_step` takes: `E = B (W R + 3 W + 2 R + 3) + R B`. Source: Park et al. 2021.
 
@@ -166,15 +179,16 @@ def dmsdnc_interface_size(blocks: int, width: int, heads: int) -> int:
     return blocks * _block_size(width, heads) + heads * blocks
 
 
+@checked
 def dmsdnc_step(
-    params: ExternalParams, state: BlocksState, inputs: Float[Array, "h4"], *, dtype: Any = None
+    params: ExternalParams, state: BlocksState, inputs: Float[Array, "h4"], *, dtype: FloatDtype = None
 ) -> BlocksState:
     """Takes one item in, as `dnc_step`, into every block: each has an interface of its own, and no links.
 
     A head reads `sum_b g_b w_b^T M_b`, w_b by content in block b, g a softmax over the blocks.
     Source: Distributed Associative Memory Network with Memory Refreshing Loss (Park et al. 2021).
 
-    Raises `ValueError` for params of another interface.
+    Raises `MemjaxError` for params of another interface.
 
     >>> import jax.numpy as jnp
     >>> from memjax import ops

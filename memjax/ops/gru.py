@@ -8,17 +8,19 @@ import jax
 import jax.numpy as jnp
 
 from memjax.ops.attention import accumulated
+from memjax.ops.axes import Axes
+from memjax.ops.checked import checked
 from memjax.ops.recurrence import carry_like
-from memjax.typing import Any, Array, Bool, Float
+from memjax.typing import Annotated, Any, Array, Bool, Float
 
 
 class GRUParams(NamedTuple):
     """Weights of a GRU. The last axis holds the gates in the order reset, update, candidate."""
 
-    w_x: Float[Array, "*Z dx h3"]
-    w_h: Float[Array, "*Z h h3"]
-    b_x: Float[Array, "*Z h3"]
-    b_h: Float[Array, "*Z h3"]
+    w_x: Float[Array, "dx h3"]
+    w_h: Float[Array, "h h3"]
+    b_x: Float[Array, "h3"]
+    b_h: Float[Array, "h3"]
 
 
 class MultiHeadGRUParams(NamedTuple):
@@ -26,8 +28,8 @@ class MultiHeadGRUParams(NamedTuple):
 
     w_slot: Float[Array, "Z dm h"]
     w_item: Float[Array, "Z dx h"]
-    gru: GRUParams
-    w_out: Float[Array, "Zh dm"]
+    gru: Annotated[GRUParams, Axes("h", dx="h", lead="Z")]
+    w_out: Float[Array, "Z*h dm"]
 
 
 def _gates(gates_x: Array, gates_h: Array, hidden: Array) -> Array:
@@ -39,7 +41,10 @@ def _gates(gates_x: Array, gates_h: Array, hidden: Array) -> Array:
     return ((1 - update) * candidate + update * hidden).astype(hidden.dtype)
 
 
-def gru_step(params: GRUParams, hidden: Float[Array, "h"], x: Float[Array, "dx"]) -> Float[Array, "h"]:
+@checked
+def gru_step(
+    params: Annotated[GRUParams, Axes("dx", "h")], hidden: Float[Array, "h"], x: Float[Array, "dx"]
+) -> Float[Array, "h"]:
     """One GRU step; the state keeps its dtype, the products are taken in x's.
 
     `r = s(W_r x + U_r h + ..)`, `z = s(W_z x + U_z h + ..)`, `n = tanh(W_n x + b_n + r * (U_n h + c_n))`,
@@ -55,8 +60,9 @@ def gru_step(params: GRUParams, hidden: Float[Array, "h"], x: Float[Array, "dx"]
     return _gates(gates_x, gates_h, hidden)
 
 
+@checked
 def gru_scan(
-    params: GRUParams,
+    params: Annotated[GRUParams, Axes("dx", "h")],
     hidden: Float[Array, "h"],
     xs: Float[Array, "L dx"],
     mask: Bool[Array, "L"] | None = None,
@@ -86,7 +92,11 @@ def gru_scan(
     return jax.lax.scan(step, carry_like(hidden, xs), (gates_x, mask), reverse=reverse)
 
 
-def project_aligned(params: GRUParams | MultiHeadGRUParams, items: Float[Array, "*axes dx"]) -> Float[Array, "*axes G"]:
+@checked
+def project_aligned(
+    params: Annotated[GRUParams, Axes("dx")] | Annotated[MultiHeadGRUParams, Axes("dx")],
+    items: Float[Array, "*axes dx"],
+) -> Float[Array, "*axes G"]:
     """What items add to the gates of `update_slots`: `items W_x`, or with Z heads `items W_z^L W_x,z` side by side.
 
     Linear, so it may come before attention mixes the items: of `weights @ items` it is `weights @` that of the items.
@@ -120,8 +130,11 @@ def update_from_gates(
     return accumulated(joined_KxZH.astype(dtype), params.w_out).astype(slots.dtype)
 
 
+@checked
 def update_slots(
-    params: GRUParams | MultiHeadGRUParams, slots: Float[Array, "K dm"], aligned: Float[Array, "K dx"]
+    params: Annotated[GRUParams, Axes("dx", h="dm")] | Annotated[MultiHeadGRUParams, Axes("dx", "dm")],
+    slots: Float[Array, "K dm"],
+    aligned: Float[Array, "K dx"],
 ) -> Float[Array, "K dm"]:
     """Gated update of every slot by what was aligned to it; one set of weights for all slots.
 

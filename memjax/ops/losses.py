@@ -4,9 +4,11 @@ import jax
 import jax.numpy as jnp
 
 from memjax.ops.attention import accumulated
+from memjax.ops.checked import checked
 from memjax.typing import Array, Bool, Float, Int
 
 
+@checked
 def recollection_loss(
     predicted: Float[Array, "N d"],
     candidates: Float[Array, "V d"],
@@ -38,6 +40,7 @@ def recollection_loss(
     return jnp.where(masked, losses_N, 0).sum() / jnp.maximum(masked.sum(), 1)
 
 
+@checked
 def familiarity_loss(
     positive_logit: Float[Array, "F"], negative_logit: Float[Array, "F"], mask: Bool[Array, "F"] | None = None
 ) -> Float[Array, ""]:

@@ -4,11 +4,13 @@ import jax
 import jax.numpy as jnp
 
 from memjax.ops.attention import accumulated, masked_softmax
+from memjax.ops.checked import checked
 from memjax.typing import Array, Bool, Float, Int, Literal
 
 Encoding = Literal["position", "bag"]
 
 
+@checked
 def position_weights(mask: Bool[Array, "N"], width: int) -> Float[Array, "N d"]:
     """How much each coordinate of each word counts in a sentence, by the word's place: `[N, d]`; 0 for padding.
 
@@ -25,6 +27,7 @@ def position_weights(mask: Bool[Array, "N"], width: int) -> Float[Array, "N d"]:
     return constant[:, None] - slope[:, None] * k_over_d
 
 
+@checked
 def centred_weights(mask: Bool[Array, "N"], width: int, places: int) -> Float[Array, "N d"]:
     """As `position_weights`, but by the place alone, whatever the sentence's length: `[N, d]`; 0 for padding.
 
@@ -40,13 +43,14 @@ def centred_weights(mask: Bool[Array, "N"], width: int, places: int) -> Float[Ar
     return constant[:, None] - slope[:, None] * jnp.arange(1, width + 1) / width
 
 
+@checked
 def embed_sentence(
     words: Float[Array, "N d"], mask: Bool[Array, "N"] | None = None, *, encoding: Encoding = "position"
 ) -> Float[Array, "d"]:
     """A sentence as one vector: `sum_j l_j * x_j` of its word vectors, `l` as in `position_weights`.
 
     `encoding="bag"` sums the words as they are. Source: End-To-End Memory Networks, section 4.1. Summed in float32 or
-    better; zeros for a sentence of padding. Raises `ValueError` for an encoding that is neither.
+    better; zeros for a sentence of padding.
 
     >>> import jax.numpy as jnp
     >>> embed_sentence(jnp.ones((3, 2)), jnp.array([True, True, False])).tolist()
@@ -56,10 +60,10 @@ def embed_sentence(
         mask = jnp.ones(words.shape[0], bool)
     wide = jnp.promote_types(words.dtype, jnp.float32)
     clean = jnp.where(mask[:, None], words, 0).astype(wide)
-    _check(encoding)
     return (position_weights(mask, words.shape[1]) * clean).sum(0) if encoding == "position" else clean.sum(0)
 
 
+@checked
 def sentence_weights(
     ids: Int[Array, "N"], mask: Bool[Array, "N"], vocabulary: int, *, encoding: Encoding = "position"
 ) -> Float[Array, "2 V"]:
@@ -67,17 +71,17 @@ def sentence_weights(
 
     `position_weights` is affine in k: the words that are v add up to `(a_v - (k/d) b_v) A_vk` with
     `a_v = sum_{j: x_j = v} (1 - j/J)` and `b_v = sum_{j: x_j = v} (1 - 2j/J)`. A bag of words counts: b is 0. They do
-    not depend on what is learned. Raises `ValueError` for an unknown encoding.
+    not depend on what is learned.
 
     >>> import jax.numpy as jnp
     >>> sentence_weights(jnp.array([2, 1]), jnp.ones(2, bool), 3).tolist()
     [[0.0, 0.0, 0.5], [0.0, -1.0, 0.0]]
     """
-    _check(encoding)
     affine = jnp.stack(_affine(mask)) if encoding == "position" else jnp.stack([mask * 1.0, mask * 0.0])
     return affine @ jax.nn.one_hot(ids, vocabulary, dtype=affine.dtype)
 
 
+@checked
 def centred_sentence_weights(
     ids: Int[Array, "N"], mask: Bool[Array, "N"], vocabulary: int, width: int, places: int
 ) -> Float[Array, "2 V"]:
@@ -93,6 +97,7 @@ def centred_sentence_weights(
     return affine @ jax.nn.one_hot(ids, vocabulary, dtype=affine.dtype)
 
 
+@checked
 def embed_weights(table: Float[Array, "V d"], weights: Float[Array, "2 V"]) -> Float[Array, "d"]:
     """`embed_sentence` of a sentence given as `sentence_weights`: `a A - (k/d) * (b A)`, as a dense product.
 
@@ -111,6 +116,7 @@ def embed_weights(table: Float[Array, "V d"], weights: Float[Array, "2 V"]) -> F
     return accumulated(weights.reshape(-1), jnp.concatenate([table, -k_over_d * table]))
 
 
+@checked
 def memory_hop(
     query: Float[Array, "d"],
     keys: Float[Array, "M d"],
@@ -173,8 +179,3 @@ def _centred(mask: Bool[Array, "N"], width: int, places: int) -> tuple[Float[Arr
     """`a` and `b` of each word, whose weights are `a - (k/d) b`; 0 for padding."""
     off = (jnp.cumsum(mask) - (places + 1) / 2) / places
     return jnp.where(mask, 1 - 2 * off * (width + 1) / width, 0), jnp.where(mask, -4 * off, 0)
-
-
-def _check(encoding: str) -> None:
-    if encoding not in ("position", "bag"):
-        raise ValueError(f"encoding must be 'position' or 'bag', not {encoding!r}")

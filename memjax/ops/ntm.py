@@ -7,8 +7,10 @@ import jax
 import jax.numpy as jnp
 
 from memjax.ops.addressing import content_weights, erase_and_add, sharpen_weights, shift_weights
+from memjax.ops.axes import Axes
+from memjax.ops.checked import checked
 from memjax.ops.controller import ExternalParams, interface, lstm_step, split_interface
-from memjax.typing import Any, Array, Float
+from memjax.typing import Annotated, Array, Float, FloatDtype
 
 SHIFTS = 3  # to the row before, to the same, to the row after
 EMPTY = 1e-6  # what every number of a new memory is: a constant, as small as can be told from 0
@@ -25,6 +27,7 @@ class NTMState(NamedTuple):
     write_weights: Float[Array, "N"]
 
 
+@checked
 def ntm_start(rows: int, width: int, heads: int, hidden: int) -> NTMState:
     """The state that has read nothing: a constant memory, every head at the first row.
 
@@ -44,6 +47,7 @@ def ntm_start(rows: int, width: int, heads: int, hidden: int) -> NTMState:
     )
 
 
+@checked
 def ntm_interface_size(width: int, heads: int) -> int:
     """How many numbers `ntm_step` takes: `E = (R + 1) (W + 6) + 2 W`; R heads read, one writes. Source: as `ntm_step`.
 
@@ -54,13 +58,14 @@ def ntm_interface_size(width: int, heads: int) -> int:
     return (1 + heads) * head + 2 * width
 
 
+@checked
 def ntm_step(
-    params: ExternalParams,
-    state: NTMState,
+    params: Annotated[ExternalParams, Axes("h", r="R*W")],
+    state: Annotated[NTMState, Axes("h", "R", "W")],
     inputs: Float[Array, "h4"],
     *,
     read_first: bool = False,
-    dtype: Any = None,
+    dtype: FloatDtype = None,
 ) -> NTMState:
     """Takes one item in. inputs: `ops.lstm_inputs` of the item; products in dtype, memory and weights in float32.
 
@@ -70,7 +75,7 @@ def ntm_step(
     `w^T M`, of the new memory, or with `read_first` of the old one.
     Source: Neural Turing Machines (Graves et al. 2014, 1410.5401), Eq. 2 to 9.
 
-    Raises `ValueError` for params of another interface.
+    Raises `MemjaxError` for params of another interface.
 
     >>> import jax.numpy as jnp
     >>> from memjax import ops

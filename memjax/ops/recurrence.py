@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 
+from memjax.ops.checked import checked
 from memjax.typing import Array, Float, PyTree
 
 Impl = Literal["auto", "sequential", "associative"]
@@ -41,6 +42,7 @@ def carry_like(state: PyTree, x: Array) -> PyTree:
     return jax.tree.map(lambda leaf: jnp.where(varying, leaf, leaf), state)
 
 
+@checked
 def linear_recurrence(
     decay: Float[Array, "T *axes"],
     x: Float[Array, "T *axes"],
@@ -52,20 +54,12 @@ def linear_recurrence(
 
     `impl="sequential"` scans step by step, O(T) work; `"associative"` composes the affine maps in O(log T) depth,
     O(T log T) work at worst; `"auto"` is sequential on CPU, where depth is not what costs, associative elsewhere.
-    The state is kept in float32 or better and returned in x's dtype. Raises `ValueError` for shapes that do not fit,
-    `TypeError` for integers.
+    The state is kept in float32 or better and returned in x's dtype.
 
     >>> import jax.numpy as jnp
     >>> linear_recurrence(jnp.full(3, 0.5), jnp.ones(3)).tolist()
     [1.0, 1.5, 1.75]
     """
-    if impl not in ("auto", "sequential", "associative"):
-        raise ValueError(f"impl must be 'auto', 'sequential' or 'associative', not {impl!r}")
-    if not jnp.issubdtype(x.dtype, jnp.floating):
-        raise TypeError(f"x must be floating, not {x.dtype}")
-    if decay.shape != x.shape or (initial is not None and initial.shape != x.shape[1:]):
-        shapes = [list(a.shape) for a in (decay, x, initial) if a is not None]
-        raise ValueError(f"decay and x must have one shape, and initial that of x[0]; they have {shapes}")
     if x.shape[0] == 0:
         return x
     if impl == "auto":

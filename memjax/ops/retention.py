@@ -10,8 +10,10 @@ import jax
 import jax.numpy as jnp
 
 from memjax.ops.attention import accumulated
+from memjax.ops.axes import Axes
+from memjax.ops.checked import checked
 from memjax.ops.gru import GRUParams, gru_scan, gru_step
-from memjax.typing import Array, Bool, Float
+from memjax.typing import Annotated, Array, Bool, Float
 
 FADING = 0.1  # of the usage, at every step
 
@@ -26,8 +28,8 @@ class InputMatchingParams(NamedTuple):
 class SpatialParams(NamedTuple):
     """Two GRUs along the entries, and a layer over both."""
 
-    forward: GRUParams
-    backward: GRUParams
+    forward: Annotated[GRUParams, Axes("h", dx="d")]
+    backward: Annotated[GRUParams, Axes("h", dx="d")]
     w: Float[Array, "h2 f"]
     b: Float[Array, "f"]
 
@@ -42,7 +44,7 @@ class LinearParams(NamedTuple):
 class SpatialScoreParams(NamedTuple):
     """A linear layer, and another one to a number."""
 
-    hidden: LinearParams
+    hidden: Annotated[LinearParams, Axes("f", "h")]
     w: Float[Array, "h"]
     b: Float[Array, ""]
 
@@ -50,13 +52,17 @@ class SpatialScoreParams(NamedTuple):
 class TemporalScoreParams(NamedTuple):
     """A GRU over time, and a linear layer to a number."""
 
-    hidden: GRUParams
+    hidden: Annotated[GRUParams, Axes("h", dx="f")]
     w: Float[Array, "h"]
     b: Float[Array, ""]
 
 
+@checked
 def input_matching(
-    params: InputMatchingParams, logits: Float[Array, "M"], usage: Float[Array, "M"], input: Float[Array, "d"]
+    params: Annotated[InputMatchingParams, Axes("d")],
+    logits: Float[Array, "M"],
+    usage: Float[Array, "M"],
+    input: Float[Array, "d"],
 ) -> tuple[Float[Array, "M"], Float[Array, "M"]]:
     """IM-LEMN: `(scores, usage)`. Likely to go is what is like the input, but for what has been like inputs before.
 
@@ -72,8 +78,9 @@ def input_matching(
     return logits - gamma * usage, FADING * usage + (1 - FADING) * logits
 
 
+@checked
 def spatial_features(
-    params: SpatialParams, entries: Float[Array, "M d"], mask: Bool[Array, "M"] | None = None
+    params: Annotated[SpatialParams, Axes("d")], entries: Float[Array, "M d"], mask: Bool[Array, "M"] | None = None
 ) -> Float[Array, "M f"]:
     """Of every entry what it is among the others: `f = relu([forward, backward] w + b)`, of GRUs along the entries.
 
@@ -93,7 +100,10 @@ def spatial_features(
     return jax.nn.relu(accumulated(both, params.w) + params.b)
 
 
-def spatial_scores(params: SpatialScoreParams, features: Float[Array, "M f"]) -> Float[Array, "M"]:
+@checked
+def spatial_scores(
+    params: Annotated[SpatialScoreParams, Axes("f")], features: Float[Array, "M f"]
+) -> Float[Array, "M"]:
     """S-LEMN: `h = f W_h + b_h`, `g = h · w + b`. Source: LEMN, Eq. 1.
 
     >>> params = SpatialScoreParams(LinearParams(jnp.ones((2, 1)), jnp.zeros(1)), jnp.ones(1), jnp.array(1.0))
@@ -104,8 +114,9 @@ def spatial_scores(params: SpatialScoreParams, features: Float[Array, "M f"]) ->
     return accumulated(hidden.astype(features.dtype), params.w[:, None])[:, 0] + params.b
 
 
+@checked
 def temporal_scores(
-    params: TemporalScoreParams, features: Float[Array, "M f"], hidden: Float[Array, "M h"]
+    params: Annotated[TemporalScoreParams, Axes("f", "h")], features: Float[Array, "M f"], hidden: Float[Array, "M h"]
 ) -> tuple[Float[Array, "M"], Float[Array, "M h"]]:
     """ST-LEMN: `(scores, hidden)`; `h_t = GRU(f_t, h_{t-1})` for each entry through time, `g = h_t · w + b`.
 

@@ -2,17 +2,19 @@
 
 import jax.numpy as jnp
 
+from memjax.ops.checked import checked
 from memjax.ops.recurrence import linear_recurrence
 from memjax.typing import Array, Float
 
 
+@checked
 def generalized_advantages(
     rewards: Float[Array, "T"],
     values: Float[Array, "T"],
     discounts: Float[Array, "T"],
     last_value: Float[Array, ""],
     *,
-    trace: float,
+    trace: Float[Array, ""] | float,
 ) -> Float[Array, "T"]:
     """`A_t = d_t + discount_t trace A_{t+1}`, `d_t = r_t + discount_t V_{t+1} - V_t`; `A + values` are the returns.
 

@@ -2,24 +2,24 @@
 
 import jax.numpy as jnp
 
+from memjax.ops.checked import checked
 from memjax.typing import Array, Bool, Float
 
 
+@checked
 def newest_rows(
     rows: Float[Array, "S d"], mask: Bool[Array, "S"], size: int
 ) -> tuple[Float[Array, "K d"], Bool[Array, "K"]]:
     """The last `size` of the rows that the mask keeps, in their order and without gaps, at the end; zeros before them.
 
     A FIFO, newest last: `newest_rows(concatenate([fifo, new]), ..)` pushes what is real of the new rows. Returns also
-    which of the rows are filled. Raises `ValueError` for a size below 1.
+    which of the rows are filled. Raises `MemjaxError` for a size below 1.
 
     >>> import jax.numpy as jnp
     >>> rows, filled = newest_rows(jnp.array([[1.0], [2.0], [3.0]]), jnp.array([True, False, True]), 4)
     >>> rows[:, 0].tolist(), filled.tolist()
     ([0.0, 0.0, 1.0, 3.0], [False, False, True, True])
     """
-    if size < 1:
-        raise ValueError(f"size must be at least 1, not {size}")
     place = size - jnp.cumsum(mask[::-1].astype(jnp.int32))[::-1]
     # A product with zeros and ones: gathers by computed indices have no gradient on a mesh with Explicit axes.
     moved_KxS = mask & (place == jnp.arange(size)[:, None])

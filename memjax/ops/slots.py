@@ -1,21 +1,25 @@
 """Writing a stream into slots: attention says where, a gated update says how much."""
 
+import math
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from memjax.errors import require
 from memjax.ops.attention import AdditiveParams, accumulated, project_items, slot_weights
+from memjax.ops.axes import Axes
+from memjax.ops.checked import checked
 from memjax.ops.gru import GRUParams, MultiHeadGRUParams, project_aligned, update_from_gates
 from memjax.ops.recurrence import carry_like
-from memjax.typing import Array, Bool, Float, Normalize
+from memjax.typing import Annotated, Array, Bool, Float, Normalize
 
 
 class SlotWriteParams(NamedTuple):
     """Weights of one write, shared by all segments and all slots."""
 
-    attention: AdditiveParams
-    update: GRUParams | MultiHeadGRUParams
+    attention: Annotated[AdditiveParams, Axes("h", dl="dm", dr="dx")]
+    update: Annotated[GRUParams, Axes("dx", h="dm")] | Annotated[MultiHeadGRUParams, Axes("dx", "dm")]
 
 
 class SegmentFeatures(NamedTuple):
@@ -25,7 +29,8 @@ class SegmentFeatures(NamedTuple):
     values: Float[Array, "*T N G"]
 
 
-def segment_features(params: SlotWriteParams, items: Float[Array, "*T N dx"]) -> SegmentFeatures:
+@checked
+def segment_features(params: Annotated[SlotWriteParams, Axes("dx")], items: Float[Array, "*T N dx"]) -> SegmentFeatures:
     """All of a write that does not see the slots, for any number of segments at once.
 
     >>> import jax.numpy as jnp
@@ -38,10 +43,11 @@ def segment_features(params: SlotWriteParams, items: Float[Array, "*T N dx"]) ->
     return SegmentFeatures(project_items(params.attention, items), values)
 
 
+@checked
 def write_segment(
-    params: SlotWriteParams,
+    params: Annotated[SlotWriteParams, Axes("dx", "dm", "h")],
     slots: Float[Array, "K dm"],
-    items: Float[Array, "N dx"] | SegmentFeatures,
+    items: Float[Array, "N dx"] | Annotated[SegmentFeatures, Axes("N", "h", T="")],
     mask: Bool[Array, "N"] | None = None,
     *,
     normalize: Normalize = "slots",
@@ -63,10 +69,11 @@ def write_segment(
     return _write(params, slots, _features(params, items, mask), mask, normalize)
 
 
+@checked
 def write_stream(
-    params: SlotWriteParams,
+    params: Annotated[SlotWriteParams, Axes("dx", "dm", "h")],
     slots: Float[Array, "K dm"],
-    segments: Float[Array, "T N dx"] | SegmentFeatures,
+    segments: Float[Array, "T N dx"] | Annotated[SegmentFeatures, Axes("T", "N", "h")],
     mask: Bool[Array, "T N"] | None = None,
     *,
     normalize: Normalize = "slots",
@@ -106,7 +113,15 @@ def _features(
 ) -> SegmentFeatures:
     """Features in which padding is zero. It may hold anything, even NaN, and 0 * NaN is NaN, in the gradient too."""
     items = jax.tree.map(lambda x: jnp.where(mask[..., None], x, 0), items)
-    return items if isinstance(items, SegmentFeatures) else segment_features(params, items)
+    if not isinstance(items, SegmentFeatures):
+        return segment_features(params, items)
+    gates, given = math.prod(jnp.shape(_grus(params.update).b_x)), items.values.shape[-1]
+    require(given == gates, f"these features are of other weights: their values are {given} wide, not {gates}")
+    return items
+
+
+def _grus(update: GRUParams | MultiHeadGRUParams) -> GRUParams:
+    return update if isinstance(update, GRUParams) else update.gru
 
 
 def _write(

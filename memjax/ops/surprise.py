@@ -6,20 +6,22 @@ import jax
 import jax.numpy as jnp
 
 from memjax.ops import surprise_chunk as chunk
+from memjax.ops.checked import checked
 from memjax.ops.surprise_recurrence import momentum_recurrence
-from memjax.ops.surprise_state import SurpriseState, check_state, check_tokens, over_chunks, state_dtype
+from memjax.ops.surprise_state import Gate, SurpriseState, check_gates, check_state, over_chunks, state_dtype
 from memjax.typing import Array, Bool, Float
 
 Impl = Literal["closed_form", "associative", "sequential"]
 
 
+@checked
 def surprise_linear(
     q: Float[Array, "L dk"],
     k: Float[Array, "L dk"],
     v: Float[Array, "L dv"],
-    log_keep: Float[Array, "L"],
-    log_momentum: Float[Array, "L"],
-    lr: Float[Array, "L"],
+    log_keep: Gate,
+    log_momentum: Gate,
+    lr: Gate,
     state: SurpriseState | None = None,
     *,
     mask: Bool[Array, "L"] | None = None,
@@ -40,9 +42,10 @@ def surprise_linear(
     impl: "closed_form" solves a chunk by products of matrices, and stores a state per chunk for the gradient;
     "associative" scans the affine maps of the states, "sequential" goes token by token: both store a state per token.
 
-    The gates are logs, at most 0: use `log_sigmoid`, not the log of a sigmoid. lr is at least 0. A masked token is
-    padding: it writes nothing and reads 0. State (zeros if not given) and coefficients are in float32 or
-    better, outputs in v's dtype. Raises `ValueError` for shapes, gates or a state that do not fit.
+    The gates are logs, at most 0: use `log_sigmoid`, not the log of a sigmoid. lr is at least 0. A number in place of
+    any of the three is that of every token. A masked token is padding: it writes nothing and reads 0. State (zeros if
+    not given) and coefficients are in float32 or better, outputs in v's dtype. Raises `MemjaxError` for shapes, gates
+    or a state that do not fit.
 
     >>> import jax.numpy as jnp
     >>> key, value, gates = jnp.array([[1.0, 0.0]]), jnp.array([[3.0]]), jnp.zeros(1)
@@ -50,10 +53,7 @@ def surprise_linear(
     >>> out.tolist(), state.memory.tolist()
     ([[3.0]], [[3.0], [0.0]])
     """
-    check_tokens(q, k, v, {"log_keep": log_keep, "log_momentum": log_momentum, "lr": lr}, mask, chunk_size)
-    for name, value, known in (("gradient_at", gradient_at, ("token", "chunk")), ("impl", impl, tuple(_CHUNKS))):
-        if value not in known:
-            raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+    check_gates({"log_keep": log_keep, "log_momentum": log_momentum, "lr": lr}, mask)
     dtype, anchored = state_dtype(q, k, v), gradient_at == "chunk"
     start = jnp.zeros((k.shape[1], v.shape[1]), dtype)
     state = state or SurpriseState(start, start)

@@ -8,22 +8,25 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
+from memjax.errors import MemjaxError, one_line, require
 from memjax.ops import surprise_chunk as chunk
+from memjax.ops.checked import checked
 from memjax.ops.surprise_recurrence import momentum_recurrence
-from memjax.ops.surprise_state import SurpriseState, check_state, check_tokens, over_chunks, state_dtype
-from memjax.typing import Array, Bool, Float, PyTree
+from memjax.ops.surprise_state import Gate, SurpriseState, check_gates, check_state, over_chunks, state_dtype
+from memjax.typing import Any, Array, Bool, Float, PyTree
 
 GATES = ("log_keep", "log_momentum", "lr")
 
 
+@checked
 def surprise_mlp(
     weights: tuple[Float[Array, "_ _"], ...],
     q: Float[Array, "L dk"],
     k: Float[Array, "L dk"],
     v: Float[Array, "L dv"],
-    log_keep: Float[Array, "L"],
-    log_momentum: Float[Array, "L"],
-    lr: Float[Array, "L"],
+    log_keep: Gate,
+    log_momentum: Gate,
+    lr: Gate,
     state: SurpriseState | None = None,
     *,
     mask: Bool[Array, "L"] | None = None,
@@ -39,8 +42,8 @@ def surprise_mlp(
     and deltas. "associative" and "sequential" make them. `weights`: the memory before the first token, if no
     state is given; without biases, each `[inputs, outputs]`.
 
-    Gates, mask and dtypes as in `surprise_linear`. Raises `ValueError` for shapes, gates or a state that do not fit, or
-    a state that ends inside a chunk.
+    Gates, mask and dtypes as in `surprise_linear`. Raises `MemjaxError` for shapes, gates or a state that do not fit,
+    or a state that ends inside a chunk.
 
     >>> import jax, jax.numpy as jnp
     >>> weights, key, gates = (jnp.eye(2), jnp.ones((2, 1))), jnp.array([[1.0, 0.0]]), jnp.zeros(1)
@@ -48,16 +51,15 @@ def surprise_mlp(
     >>> out.tolist()
     [[1.0]]
     """
-    weights, gates = tuple(weights), (log_keep, log_momentum, lr)
-    shapes = [w.shape for w in weights]
-    if not shapes or any(len(s) != 2 for s in shapes) or any(a[1] != b[0] for a, b in itertools.pairwise(shapes)):
-        raise ValueError(f"weights must be matrices that fit each other, not {[list(s) for s in shapes]}")
-    check_tokens(q, k, v, dict(zip(GATES, gates, strict=True)), mask, chunk_size)
+    gates = (log_keep, log_momentum, lr)
+    shapes = [list(w.shape) for w in weights]
+    fit = shapes and all(a[1] == b[0] for a, b in itertools.pairwise(shapes))
+    require(fit, f"surprise_mlp: weights must be matrices that fit each other, not {shapes}")
     ends = (shapes[0][0], shapes[-1][1])
-    if ends != (k.shape[1], v.shape[1]):
-        raise ValueError(f"weights go from {ends[0]} to {ends[1]}, keys and values are {k.shape[1]} and {v.shape[1]}")
-    if impl not in ("closed_form", "associative", "sequential"):
-        raise ValueError(f"impl must be one of closed_form, associative, sequential, not {impl!r}")
+    require(
+        ends == (k.shape[1], v.shape[1]),
+        f"surprise_mlp: weights go from {ends[0]} to {ends[1]}, keys and values are {k.shape[1]} and {v.shape[1]}",
+    )
     if impl == "closed_form":
         return _chunked(partial(_layers, activation), weights, q, k, v, gates, state, mask, chunk_size)
 
@@ -69,16 +71,17 @@ def surprise_mlp(
     )
 
 
+@checked
 def surprise_memory(
     apply: Callable[[PyTree, Float[Array, "dk"]], Float[Array, "dv"]],
     loss: Callable[[Float[Array, "dv"], Float[Array, "dv"]], Float[Array, ""]],
-    weights: PyTree,
+    weights: PyTree[Float[Array, "..."]],
     q: Float[Array, "L dk"],
     k: Float[Array, "L dk"],
     v: Float[Array, "L dv"],
-    log_keep: Float[Array, "L"],
-    log_momentum: Float[Array, "L"],
-    lr: Float[Array, "L"],
+    log_keep: Gate,
+    log_momentum: Gate,
+    lr: Gate,
     state: SurpriseState | None = None,
     *,
     mask: Bool[Array, "L"] | None = None,
@@ -95,8 +98,8 @@ def surprise_memory(
     is closed form where there is one, else associative. `weights`: the memory before the first token, if no state is
     given.
 
-    Gates, mask and dtypes as in `surprise_linear`. Raises `ValueError` for shapes, gates or a state that do not fit, or
-    a state that ends inside a chunk.
+    Gates, mask and dtypes as in `surprise_linear`. Raises `MemjaxError` for shapes, gates or a state that do not fit,
+    or a state that ends inside a chunk.
 
     >>> import jax.numpy as jnp
     >>> key, gates = jnp.array([[2.0]]), jnp.zeros(1)
@@ -110,19 +113,19 @@ def surprise_memory(
     """
     if impl == "auto":
         impl = "closed_form" if read == "chunk" else "associative"
-    if read not in ("chunk", "token") or impl not in ("closed_form", "associative", "sequential"):
-        raise ValueError(f"no read={read!r} with impl={impl!r}; see surprise_memory")
-    if (read, impl) == ("token", "closed_form"):
-        raise ValueError(
-            "closed_form makes no weights for each token; read='token' needs 'associative' or 'sequential'"
-        )
+    require(
+        (read, impl) != ("token", "closed_form"),
+        "surprise_memory: closed_form makes no weights for each token; read='token' needs impl 'associative' or "
+        "'sequential'",
+    )
+    _check_functions(apply, loss, weights, q, k, v)
     gates = (log_keep, log_momentum, lr)
     step = _weighted if impl == "closed_form" else partial(_unrolled, impl, read)
     return _chunked(partial(step, apply, loss), weights, q, k, v, gates, state, mask, chunk_size)
 
 
 def _chunked(step, weights, q, k, v, gates, state, mask, chunk_size):
-    check_tokens(q, k, v, dict(zip(GATES, gates, strict=True)), mask, chunk_size)
+    check_gates(dict(zip(GATES, gates, strict=True)), mask)
     dtype = state_dtype(q, k, v)
     weights = jax.tree.map(lambda w: w.astype(dtype), weights)
     state = state or SurpriseState(weights, jax.tree.map(jnp.zeros_like, weights))
@@ -134,6 +137,29 @@ def _chunked(step, weights, q, k, v, gates, state, mask, chunk_size):
     first = jax.tree.map(lambda x: x.astype(dtype), (state.memory, state.momentum))
     (memory, momentum), out = over_chunks(step, first, tokens, mask, chunk_size)
     return out.astype(v.dtype), SurpriseState(memory, momentum, length % chunk_size)
+
+
+def _check_functions(apply, loss, weights, q, k, v):
+    """Raises `MemjaxError` if they do not give a value for a key, and a number for both."""
+    key, value = (jax.ShapeDtypeStruct(x.shape[1:], state_dtype(q, k, v)) for x in (k, v))
+
+    def tried(name: str, function: Callable, *args: PyTree) -> Any:
+        try:
+            return jax.eval_shape(function, *args)
+        except Exception as error:  # it is the caller's, and may raise anything
+            line = one_line(error)
+            raise MemjaxError(f"surprise_memory: {name} fails with {type(error).__name__}: {line}") from error
+
+    out = tried("apply", apply, weights, key)
+    require(
+        getattr(out, "shape", None) == value.shape,
+        f"surprise_memory: apply must give an array of the shape of a value, {list(value.shape)}, not {out}",
+    )
+    surprise = tried("loss", loss, out, value)
+    require(
+        getattr(surprise, "shape", None) == () and jnp.issubdtype(surprise.dtype, jnp.floating),
+        f"surprise_memory: loss must give a number, not {surprise}",
+    )
 
 
 def _squared(out: Array, v: Array) -> Array:

@@ -5,14 +5,16 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
+from memjax.ops.checked import checked
 from memjax.ops.recurrence import carry_like
-from memjax.ops.surprise_state import check_gates, state_dtype
+from memjax.ops.surprise_state import Gate, check_gates, state_dtype
 from memjax.typing import Array, Bool, Float
 
 
+@checked
 def momentum_recurrence(
-    log_keep: Float[Array, "L"],
-    log_momentum: Float[Array, "L"],
+    log_keep: Gate,
+    log_momentum: Gate,
     surprise: Float[Array, "L *axes"],
     state: tuple[Float[Array, "*axes"], Float[Array, "*axes"]],
     *,
@@ -23,7 +25,7 @@ def momentum_recurrence(
 
     Source: Titans (2501.00663), Eq. 10 and 13, with `surprise_t = -lr_t * gradient_t`. `state`: M and S before the
     first token. A masked token leaves both as they were. "associative" composes the maps of (M, S) in O(log L) depth;
-    each is three numbers and two arrays. In float32 or better. Raises `ValueError` for shapes or gates that do not fit.
+    each is three numbers and two arrays. In float32 or better. Raises `MemjaxError` for what does not fit.
 
     >>> import jax.numpy as jnp
     >>> half, one = jnp.log(jnp.full(2, 0.5)), jnp.ones(())
@@ -31,17 +33,8 @@ def momentum_recurrence(
     >>> memories.tolist()
     [1.0, 0.75]
     """
-    if not surprise.ndim:
-        raise ValueError("surprise must be [L, ...], one array for each token, not a number")
-    length = surprise.shape[0]
-    check_gates(length, {"log_keep": log_keep, "log_momentum": log_momentum}, mask)
-    mask = jnp.ones(length, bool) if mask is None else mask
-    if any(x.shape != surprise.shape[1:] for x in state):
-        raise ValueError(
-            f"a surprise has the shape {list(surprise.shape[1:])}, the state {[list(x.shape) for x in state]}"
-        )
-    if impl not in ("associative", "sequential"):
-        raise ValueError(f"impl must be 'associative' or 'sequential', not {impl!r}")
+    check_gates({"log_keep": log_keep, "log_momentum": log_momentum}, mask)
+    mask = jnp.ones(surprise.shape[0], bool) if mask is None else mask
 
     dtype = state_dtype(surprise)
     surprise, log_keep, log_momentum = (x.astype(dtype) for x in (surprise, log_keep, log_momentum))

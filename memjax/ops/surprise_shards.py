@@ -5,20 +5,23 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
+from memjax.errors import MemjaxError, require
+from memjax.ops.checked import checked
 from memjax.ops.recurrence import carry_like
 from memjax.ops.surprise import Impl, surprise_linear
 from memjax.ops.surprise_chunk import exact
-from memjax.ops.surprise_state import SurpriseState, check_state, check_tokens, state_dtype
+from memjax.ops.surprise_state import Gate, SurpriseState, check_gates, check_state, state_dtype
 from memjax.typing import Array, Bool, Float
 
 
+@checked
 def surprise_linear_sharded(
     q: Float[Array, "L dk"],
     k: Float[Array, "L dk"],
     v: Float[Array, "L dv"],
-    log_keep: Float[Array, "L"],
-    log_momentum: Float[Array, "L"],
-    lr: Float[Array, "L"],
+    log_keep: Gate,
+    log_momentum: Gate,
+    lr: Gate,
     state: SurpriseState | None = None,
     *,
     axis_name: str,
@@ -44,8 +47,8 @@ def surprise_linear_sharded(
     P > 1 + 2 dk / dv on; `benchmarks/bench_surprise_shards.py` counts and measures it. Where heads or dv can be split,
     split those: no column of a memory sees another.
 
-    Raises `ValueError` for what does not fit, and for a shard that ends inside a chunk; outside of an axis of that
-    name, JAX raises `NameError`.
+    Raises `MemjaxError` for what does not fit, for a shard that ends inside a chunk, and outside of an axis of that
+    name.
 
     >>> import jax, jax.numpy as jnp
     >>> mesh = jax.make_mesh((1,), ("seq",), axis_types=(jax.sharding.AxisType.Auto,))
@@ -57,14 +60,20 @@ def surprise_linear_sharded(
     >>> out.tolist(), state.memory.tolist()
     ([[3.0]], [[3.0], [0.0]])
     """
-    check_tokens(q, k, v, {"log_keep": log_keep, "log_momentum": log_momentum, "lr": lr}, mask, chunk_size)
+    check_gates({"log_keep": log_keep, "log_momentum": log_momentum, "lr": lr}, mask)
     (length, dk), dv = k.shape, v.shape[1]
     anchored = gradient_at == "chunk"
-    if anchored and length % chunk_size:
-        raise ValueError(
-            f"a shard of {length} tokens ends inside a chunk of {chunk_size}, at whose start gradients are taken; "
-            "pad the stream with masked tokens until chunk_size divides every shard"
-        )
+    require(
+        not anchored or length % chunk_size == 0,
+        f"surprise_linear_sharded: a shard of {length} tokens ends inside a chunk of {chunk_size}, at whose start "
+        "gradients are taken; pad the stream with masked tokens until chunk_size divides every shard",
+    )
+    try:
+        place = jax.lax.axis_index(axis_name)
+    except NameError:
+        raise MemjaxError(
+            f"surprise_linear_sharded: there is no axis {axis_name!r} here; call it inside jax.shard_map over that axis"
+        ) from None
     dtype = state_dtype(q, k, v)
     nothing = jnp.zeros((dk, dv), dtype)
     state = state or SurpriseState(nothing, nothing)
@@ -93,7 +102,6 @@ def surprise_linear_sharded(
     maps = jax.lax.all_gather(own, axis_name)
     first = jnp.concatenate([state.memory, state.momentum]).astype(dtype)
     _, starts = jax.lax.scan(lambda start, one: (after(one, start), start), carry_like(first, own), maps)
-    place = jax.lax.axis_index(axis_name)
     start = starts[place]
     # A sum with zeros, not the end of the scan: so shard_map knows that it is the same on all devices.
     last = jax.lax.psum(jnp.where(place == len(maps) - 1, after(own, start), 0), axis_name)

@@ -2,15 +2,18 @@
 
 import dataclasses
 import functools
-import numbers
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from memjax.errors import MemjaxError, require
+from memjax.ops.axes import ONE_FOR_ALL
 from memjax.ops.recurrence import carry_like, computed_again
-from memjax.typing import Any, Array, Bool, Float, PyTree
+from memjax.typing import Annotated, Any, Array, Bool, Float, PyTree
+
+Gate = Annotated[Float[Array, "L"], ONE_FOR_ALL]
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=("memory", "momentum"), meta_fields=("within",))
@@ -27,52 +30,36 @@ class SurpriseState:
     within: int = 0
 
 
-def check_tokens(q: Array, k: Array, v: Array, gates: dict[str, Array], mask: Array | None, chunk_size: int) -> None:
-    """Raises `ValueError` for arguments that do not fit together, and gates out of range if they are known."""
-    if not isinstance(chunk_size, numbers.Integral) or chunk_size < 1:
-        raise ValueError(f"chunk_size must be a whole number, at least 1, not {chunk_size!r}")
-    if q.shape != k.shape or q.ndim != 2 or v.ndim != 2 or v.shape[0] != k.shape[0]:
-        shapes = [list(x.shape) for x in (q, k, v)]
-        raise ValueError(f"q and k must be [L, dk] and v [L, dv]; they have the shapes {shapes}")
-    for x in (q, k, v, *gates.values()):
-        if not jnp.issubdtype(x.dtype, jnp.floating):
-            raise TypeError(f"surprise memory computes in its inputs' dtype, which must be floating, not {x.dtype}")
-    check_gates(k.shape[0], gates, mask)
-
-
-def check_gates(length: int, gates: dict[str, Array], mask: Array | None) -> None:
-    """Raises `ValueError` for gates of another length, and for those out of range that are known and not masked."""
-    for name, gate in {**gates, "mask": mask}.items():
-        if gate is not None and gate.shape != (length,):
-            raise ValueError(f"{name} must have one number for each of {length} tokens, not shape {list(gate.shape)}")
-    if mask is not None and mask.dtype != bool:
-        raise TypeError(f"mask must be boolean, not {mask.dtype}")
+def check_gates(gates: dict[str, Array], mask: Array | None) -> None:
+    """Raises `MemjaxError` for gates out of range, if they are known and not masked."""
     for name, gate in gates.items():
         if isinstance(gate, jax.core.Tracer) or isinstance(mask, jax.core.Tracer):
             continue
         # NumPy: inside a jitted function the comparison of a constant would be traced.
         known = np.asarray(gate)[slice(None) if mask is None else np.asarray(mask)]
         if name == "lr" and not ((known >= 0) & (known < np.inf)).all():
-            raise ValueError(f"lr must be finite and at least 0; it goes from {known.min()} to {known.max()}")
+            raise MemjaxError(f"lr must be finite and at least 0; it goes from {known.min()} to {known.max()}")
         if name != "lr" and not (known <= 0).all():
-            raise ValueError(
+            raise MemjaxError(
                 f"{name} must be the log of a gate in [0, 1], at most 0; its largest value is {known.max()}"
             )
 
 
 def check_state(state: SurpriseState, expected: PyTree, anchored: bool) -> None:
-    """Raises `ValueError` for the state of a memory of another shape, or one that ends inside a chunk."""
-    if not isinstance(state, SurpriseState):
-        raise TypeError(f"a state is a SurpriseState, not {type(state).__name__}")
+    """Raises `MemjaxError` for the state of a memory of another shape, or one that ends inside a chunk."""
     for name in ("memory", "momentum"):
-        shapes, wanted = (jax.tree.map(jnp.shape, tree) for tree in (getattr(state, name), expected))
-        if shapes != wanted:
-            raise ValueError(f"this state is another memory's: its {name} has the shapes {shapes}, not {wanted}")
-    if anchored and state.within:
-        raise ValueError(
-            f"this state ends {state.within} tokens into a chunk, at whose start gradients are taken; "
-            "cut the stream at multiples of chunk_size"
+        given = getattr(state, name)
+        shapes, wanted = (jax.tree.map(lambda x: list(jnp.shape(x)), tree) for tree in (given, expected))
+        require(shapes == wanted, f"this state is another memory's: its {name} has the shapes {shapes}, not {wanted}")
+        require(
+            all(jnp.issubdtype(x.dtype, jnp.floating) for x in jax.tree.leaves(given)),
+            f"this state is another memory's: its {name} must be of floats",
         )
+    require(
+        not anchored or not state.within,
+        f"this state ends {state.within} tokens into a chunk, at whose start gradients are taken; "
+        "cut the stream at multiples of chunk_size",
+    )
 
 
 def state_dtype(*arrays: Array) -> Any:

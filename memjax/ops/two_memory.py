@@ -8,7 +8,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from memjax.typing import Array, Float
+from memjax.ops.axes import Axes
+from memjax.ops.checked import checked
+from memjax.typing import Annotated, Array, Float
 
 EPSILON = 1e-6
 
@@ -24,7 +26,7 @@ class SAMParams(NamedTuple):
 class TwoMemoryParams(NamedTuple):
     """Weights of `two_memory_step`; keep and blend are the logits of two weights in (0, 1)."""
 
-    sam: SAMParams
+    sam: Annotated[SAMParams, Axes("K", "d")]
     w_gates: Float[Array, "d d2"]
     keep: Float[Array, ""]
     blend: Float[Array, ""]
@@ -46,7 +48,10 @@ class TwoMemoryFeatures(NamedTuple):
     gates: Float[Array, "*T d2"]
 
 
-def self_attentive_memory(params: SAMParams, memory: Float[Array, "d d"]) -> Float[Array, "K d d"]:
+@checked
+def self_attentive_memory(
+    params: Annotated[SAMParams, Axes("K", "d")], memory: Float[Array, "d d"]
+) -> Float[Array, "K d d"]:
     """Attention that keeps whole outer products: `R_i = sum over j of tanh(q_i * k_j) outer v_j`.
 
     `q, k, v = layer norm of W M`, K of each, by mixing the rows of M. Source: STM, "self-attentive associative
@@ -66,7 +71,12 @@ def self_attentive_memory(params: SAMParams, memory: Float[Array, "d d"]) -> Flo
     return jnp.einsum("ija,jb->iab", alike_KxKxD, values, precision="highest")
 
 
-def two_memory_step(params: TwoMemoryParams, state: TwoMemoryState, features: TwoMemoryFeatures) -> TwoMemoryState:
+@checked
+def two_memory_step(
+    params: Annotated[TwoMemoryParams, Axes("K", "d")],
+    state: Annotated[TwoMemoryState, Axes("K", "d")],
+    features: Annotated[TwoMemoryFeatures, Axes("K", "d", T="")],
+) -> TwoMemoryState:
     """Writes one item: first into the memory of items, then what relates it to the others into that of relations.
 
     `i, f = sigmoid(gates + tanh(M_i) W_gates)`; `M_i <- i * tanh(f1 outer f2) + f * M_i`;

@@ -3,8 +3,9 @@
 from memjax.reporting.comparison import compare, comparison_rows, print_comparison
 from memjax.reporting.page import write_report
 from memjax.reporting.plots import figures, save
-from memjax.reporting.runs import Curve, Run, load_run
-from memjax.reporting.tables import print_table, summary_rows
+from memjax.reporting.run_folder import Curve, Run, load_run
+from memjax.reporting.tables import summary_rows
+from memjax.reporting.terminal import print_table
 
 __all__ = [
     "Curve",

@@ -2,76 +2,114 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from statistics import mean, stdev
+from statistics import mean, median, stdev
 from typing import Any
 
-from rich import box
+import numpy as np
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from memjax.reporting.runs import Run, number, pick, tag_values
-from memjax.reporting.tables import MISSING, Row
+from memjax.reporting.columns import MISSING, column_value, number_text
+from memjax.reporting.default_report import report_of
+from memjax.reporting.run_folder import LAST, Run, number, pick
+from memjax.reporting.tables import Row, result_columns
+from memjax.reporting.terminal import print_rows
+
+MEANING = (
+    "Results: means over the seeds, ± their standard deviation. "
+    "Seeds: the runs that were tested. "
+    "Parameters, state KiB: of one model, and of one example's state. "
+    "Ms per step: of training, the median of the readings of all seeds and their quartiles; a reading is what lies "
+    "between two log entries, without the first entry of a run, in which it compiles."
+)
 
 
 def compare(rows: Mapping[str, Sequence[Run]]) -> dict[str, dict[str, Any]]:
-    """For each row: `accuracy` and `early` of every evaluated run, and parameters, bytes of state, seconds per step.
-
-    `early`: accuracy where the evidence lies in the first half of the stream, or None where it has no place.
+    """For each row: `accuracy` of every evaluated run; `results`, for each column of the runs' reports its values as
+    they are shown; parameters, bytes of state; the seconds that a step takes without compiling, `seconds_per_step`
+    (median), `seconds_quartiles`, `seconds_readings` (how many).
     """
+    everything = [run for runs in rows.values() for run in runs if run.evaluation is not None]
+    headlines = [report_of(run, everything).headline for run in everything]
+    columns = sorted(result_columns(everything), key=lambda column: column.name not in headlines)
     found = {}
     for name, runs in rows.items():
         tested = [run for run in runs if run.evaluation is not None]
-        early = [tag_values(pick(run.evaluation, "metrics"), "half").get("early", (math.nan,))[0] for run in tested]
-        paces = [pace for run in tested if math.isfinite(pace := seconds_per_step(run))]
+        metrics = [pick(run.evaluation, "metrics") for run in tested]
+        readings = np.concatenate([np.empty(0), *map(step_seconds, tested)])
+        results = {}
+        for column in columns:
+            values = [x for each in metrics if math.isfinite(x := column_value(column, each))]
+            results[column.name] = {"number": column.number, "better": column.better, "values": values}
         found[name] = {
-            "accuracy": [number(pick(run.evaluation, "metrics", "accuracy")) for run in tested],
-            "early": early if all(map(math.isfinite, early)) else None,
+            "accuracy": [x for each in metrics if math.isfinite(x := number(pick(each, "accuracy")))],
+            "results": results,
+            "seeds": len(tested),
             "parameters": pick(tested[0].evaluation, "parameters") if tested else None,
             "state_bytes": pick(tested[0].evaluation, "state_bytes") if tested else None,
-            "seconds_per_step": mean(paces) if paces else None,
+            "seconds_per_step": median(readings.tolist()) if readings.size else None,
+            "seconds_quartiles": np.quantile(readings, [0.25, 0.75]).tolist() if readings.size else None,
+            "seconds_readings": readings.size,
         }
     return found
 
 
-def seconds_per_step(run: Run) -> float:
-    """How long a step of training took, with its share of compiling and validation; NaN if that was not logged."""
-    clock = run.curves.get("train", {}).get("seconds")
-    return float(clock.values[-1] / clock.steps[-1]) if clock and len(clock.steps) else math.nan
+def step_seconds(run: Run) -> np.ndarray:
+    """Seconds that a step took, a reading between every two log entries of the last phase; what lies before the first
+    entry, with its compiling, is left out. Empty where there is no more than one entry.
+    """
+    clock = run.curves.get(LAST, {}).get("seconds")
+    if clock is None:
+        return np.empty(0)
+    readings = np.diff(clock.values) / np.diff(clock.steps)
+    return readings[np.isfinite(readings) & (readings > 0)]
 
 
 def comparison_rows(found: Mapping[str, Mapping[str, Any]]) -> list[Row]:
-    """The comparison as text, best mean accuracy first; "±" is the standard deviation over the seeds."""
-    order = sorted(found, key=lambda name: -mean(found[name]["accuracy"] or [-1]))
+    """The comparison as text, the best mean of the first result first; see `MEANING`."""
     return [
-        {
-            "system": name,
-            "accuracy %": _spread(found[name]["accuracy"]),
-            "early %": _spread(found[name]["early"] or []),
-            "seeds": str(len(found[name]["accuracy"])),
+        {"system": name}
+        | {column: _spread(result) for column, result in found[name]["results"].items()}
+        | {
+            "seeds": str(found[name]["seeds"]),
             "parameters": _count(found[name]["parameters"]),
-            "state KiB": _count(found[name]["state_bytes"], 1024),
-            "ms per step": _count(found[name]["seconds_per_step"], 1e-3),
+            "state KiB": _fixed(found[name]["state_bytes"], 1024),
+            "ms per step": _pace(found[name]),
         }
-        for name in order
+        for name in sorted(found, key=lambda name: _rank(found[name]["results"]))
     ]
 
 
 def print_comparison(rows: Sequence[Row], console: Console) -> None:
-    """Prints the rows of a comparison as a table."""
-    table = Table(box=box.SIMPLE_HEAD)
-    for column in rows[0]:
-        table.add_column(column, justify="left" if column == "system" else "right")
-    for row in rows:
-        table.add_row(*map(Text, row.values()))
-    console.print(table)
+    """Prints the rows of a comparison as a table, and what they mean."""
+    print_rows(rows, [MEANING], console)
 
 
-def _spread(values: Sequence[float]) -> str:
+def _rank(results: Mapping[str, Mapping[str, Any]]) -> float:
+    first = next(iter(results.values()), None)
+    if not (first and first["values"]):
+        return math.inf
+    return mean(first["values"]) * (-1 if first["better"] == "higher" else 1)
+
+
+def _spread(result: Mapping[str, Any]) -> str:
+    values, kind = result["values"], result["number"]
     if not values:
         return MISSING
-    return f"{100 * mean(values):.1f}" + (f" ± {100 * stdev(values):.1f}" if len(values) > 1 else "")
+    spread = f" ± {number_text(stdev(values), kind)}" if len(values) > 1 else ""
+    return number_text(mean(values), kind) + spread
 
 
-def _count(value: int | float | None, unit: int | float = 1) -> str:
-    return MISSING if value is None else f"{value / unit:,.{0 if unit == 1 else 1}f}"
+def _pace(row: Mapping[str, Any]) -> str:
+    middle, ends = row["seconds_per_step"], row["seconds_quartiles"]
+    if middle is None:
+        return MISSING
+    quartiles = " to ".join(f"{1e3 * end:,.1f}" for end in ends)
+    return f"{1e3 * middle:,.1f}" + (f" ({quartiles})" if row["seconds_readings"] > 1 else "")
+
+
+def _count(value: Any) -> str:
+    return number_text(number(value), "count")
+
+
+def _fixed(value: Any, unit: int) -> str:
+    return f"{number(value) / unit:,.1f}" if math.isfinite(number(value)) else MISSING

@@ -1,17 +1,16 @@
 """How the figures look: one palette, one style, one legend below the axes."""
 
-import functools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-import matplotlib
 from matplotlib.artist import Artist
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from memjax.errors import require
-from memjax.reporting.runs import Run, distinct_names
+from memjax.reporting.default_report import report_of
+from memjax.reporting.description import Report
+from memjax.reporting.run_folder import Run, distinct_names, with_parts
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; their black and yellow are made lighter and darker
 # here, to be seen beside the ink and on white.
@@ -42,19 +41,22 @@ STYLE: dict[Any, Any] = {
     "legend.fontsize": 10.5,
 }
 
-Maker = Callable[[Sequence[Run]], Figure | None]
+
+class Shown(NamedTuple):
+    """One evaluation of a run, as it is drawn. number: of its colour and line style."""
+
+    number: int
+    name: str
+    run: Run
+    report: Report
 
 
-def styled(maker: Maker) -> Maker:
-    """Makes a plot draw in this style, whatever matplotlibrc says, and refuse an empty list of runs."""
-
-    @functools.wraps(maker)
-    def draw(runs: Sequence[Run]) -> Figure | None:
-        require(runs, "there are no runs to plot")
-        with matplotlib.rc_context(STYLE):
-            return maker(runs)
-
-    return draw
+def shown_runs(runs: Sequence[Run]) -> tuple[list[Shown], list[Shown]]:
+    """(runs, evaluations): each run, for its curves; and each evaluation, those beside the first ones behind these."""
+    parts = sorted(with_parts(runs), key=lambda part: bool(part.part))
+    names = map(plain, distinct_names(parts))
+    shown = [Shown(i, name, part, report_of(part, runs)) for i, (name, part) in enumerate(zip(names, parts))]
+    return shown[: len(runs)], shown
 
 
 def new_figure(height: float, handles: Sequence[Artist] = ()) -> Figure:
@@ -85,16 +87,12 @@ def dashes(i: int):
     return DASHES[(i // 4 + i // 16) % len(DASHES)]
 
 
-def shown_names(runs: Sequence[Run]) -> list[str]:
-    """A name for each run as matplotlib is to draw it."""
-    return [plain(name) for name in distinct_names(runs)]
-
-
-def plain(text: str) -> str:
-    """The text such that matplotlib draws it as it is, shortened in the middle if it is long."""
+def plain(text: str, most: int = 48) -> str:
+    """The text such that matplotlib draws it as it is, shortened in the middle if it is longer than `most`."""
     text = "".join(c if c.isprintable() else "?" for c in text)
-    if len(text) > 48:
-        text = f"{text[:22]} … {text[-22:]}"
+    if len(text) > most:
+        half = most // 2 - 2
+        text = f"{text[:half]} … {text[-half:]}"
     # A dollar would start mathematics; a legend leaves out what starts with an underscore.
     text = text.replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text

@@ -1,131 +1,139 @@
-"""The runs as tables: rows of text for any output, and the table in the terminal."""
+"""The runs as tables: rows of text for any output."""
 
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from rich import box
-from rich.cells import cell_len
-from rich.console import Console
-from rich.segment import Segments
-from rich.table import Table
-from rich.text import Text
 
 from memjax.errors import require
-from memjax.reporting.maps import is_pair
-from memjax.reporting.runs import Run, distinct_names, number, pick, tag_values
+from memjax.reporting.columns import MISSING, column_interval, column_text, number_text, shown_value, tag_values
+from memjax.reporting.default_report import report_of
+from memjax.reporting.description import Column, TagTable
+from memjax.reporting.run_folder import Run, distinct_names, last_step, number, pick, with_parts
 
-MISSING = "–"
-SAMPLER = "history sampler (reads the stream)"
-PLACES = ("half", "quarter")
-WORDS = ("run", "task", "system")
+WORDS = ("run", "evaluation", "task", "system")
+SIZES = ("examples", "parameters", "state KiB", "steps", "time")
+INTERVAL = "95% interval"
 Row = dict[str, str]
 
 
-def summary_rows(runs: Sequence[Run]) -> list[Row]:
-    """A row of text for each run and each history sampler, all with the same columns; "–" is for what is not known.
+def summary_rows(runs: Sequence[Run], *, intervals: bool = False) -> list[Row]:
+    """A row of text for each evaluation of each run, and for each phase before it that its report gives a row; all with
+    the same columns. "–" is for what is not known.
 
-    The columns of results follow the runs: early, later, all (accuracy in %) where the evidence has a place; error and
-    accuracy in % where it has none; mean error and tasks over 5% where several tasks were learned together; perplexity
-    of a text; wrong bits of a sequence.
-    Raises `MemjaxError` without runs.
+    The columns of results are those of the runs' reports. steps: "67 of 11,000" where a run was not trained to its end.
+    intervals: with a column for the interval of the headline. Raises `MemjaxError` without runs.
     """
     require(runs, "there are no runs to report")
-    rows = []
-    for name, run in zip(distinct_names(runs), runs):
-        metrics, evaluation = pick(run.evaluation, "metrics"), run.evaluation or {}
-        step = number(evaluation.get("step"))
-        common = {"run": name, "task": run.task or MISSING}
-        rows.append(
-            common
-            | {"system": run.label}
-            | _results(metrics)
-            | {
-                "examples": _count(evaluation.get("examples")),
-                "parameters": _count(evaluation.get("parameters")),
-                "state KiB": _fixed(number(evaluation.get("state_bytes")) / 1024),
-                "steps": _count(step if math.isfinite(step) else _last_step(run, "train")),
-                "time": duration(training_seconds(run)),
-            }
-        )
-        if sampler := pick(run.evaluation, "sampler"):
-            own = {"examples": _count(evaluation.get("examples")), "steps": _count(_last_step(run, "sampler"))}
-            rows.append(common | {"system": SAMPLER} | _results(sampler) | own)
-    columns = _columns(rows)
+    names = [name for run, name in zip(runs, distinct_names(runs)) for _ in range(1 + len(run.more))]
+    rows = [row for part, name in zip(with_parts(runs), names, strict=True) for row in _rows(part, name, runs)]
+    evaluated = ["evaluation"] if any(run.more for run in runs) else []
+    task = ["task"] if len({row["task"] for row in rows}) > 1 else []
+    shown = [column.name for column in result_columns(runs)]
+    interval = [INTERVAL] if intervals and any(row[INTERVAL] != MISSING for row in rows) else []
+    columns = ["run", *evaluated, *task, "system", *shown, *interval, *SIZES]
     return [{column: row.get(column, MISSING) for column in columns} for row in rows]
 
 
-def tag_rows(runs: Sequence[Run], tag: str) -> list[Row]:
-    """A row for each value of a tag ("task": 1, 2, ...): error in % of each evaluated run; [] where no run has it."""
-    by_run = {name: tag_values(pick(run.evaluation, "metrics"), tag) for name, run in zip(distinct_names(runs), runs)}
-    by_run = {name: values for name, values in by_run.items() if values}
+def _rows(part: Run, name: str, runs: Sequence[Run]) -> list[Row]:
+    """The rows of one evaluation of a run."""
+    report, evaluation = report_of(part, runs), part.evaluation or {}
+    split = str(evaluation.get("split") or MISSING)
+    common = {"run": name, "evaluation": part.part or split, "task": part.task or MISSING}
+    kibibytes = number(evaluation.get("state_bytes")) / 1024
+    examples = _count(evaluation.get("examples"))
+    own = {
+        "examples": examples,
+        "parameters": _count(evaluation.get("parameters")),
+        "state KiB": f"{kibibytes:,.1f}" if math.isfinite(kibibytes) else MISSING,
+        "steps": _steps(part),
+        "time": duration(training_seconds(part)),
+    }
+    metrics = evaluation.get("metrics")
+    interval = {INTERVAL: interval_text(report.first, metrics, evaluation.get("interval"))}
+    rows = [common | {"system": part.label} | result_row(report.columns, metrics) | interval | own]
+    for phase in report.phases:
+        if phase.system and (metrics := pick(evaluation, phase.name)):
+            own = {"examples": examples, "steps": _count(last_step(part, phase.name))}
+            own[INTERVAL] = interval_text(report.first, metrics)
+            rows.append(common | {"system": phase.system} | result_row(report.columns, metrics) | own)
+    return rows
+
+
+def result_row(columns: Sequence[Column], metrics: Any) -> Row:
+    """The results alone: the text of each column."""
+    return {column.name: column_text(column, metrics) for column in columns}
+
+
+def interval_text(column: Column, metrics: Any, given: Any = None) -> str:
+    """The 95% interval of a column as text: "91.4 to 94.5"; "–" where it is not known."""
+    ends = column_interval(column, metrics, given)
+    return " to ".join(number_text(end, column.number) for end in ends) if ends else MISSING
+
+
+def result_columns(runs: Sequence[Run]) -> list[Column]:
+    """The columns of the reports of all runs and evaluations; of each name the first."""
+    columns: dict[str, Column] = {}
+    for part in with_parts(runs):
+        for column in report_of(part, runs).columns:
+            columns.setdefault(column.name, column)
+    return list(columns.values())
+
+
+def tag_tables(runs: Sequence[Run]) -> list[TagTable]:
+    """The tables by tags of the reports of all runs, each once."""
+    panels = [panel for part in with_parts(runs) for panel in report_of(part, runs).panels]
+    return list(dict.fromkeys(panel for panel in panels if isinstance(panel, TagTable)))
+
+
+def tag_rows(runs: Sequence[Run], table: TagTable) -> list[Row]:
+    """A row for each value of a tag ("task": 1, 2, ...), a column for each evaluation that has it and whose report has
+    the table; [] if none has.
+    """
+    parts = with_parts(runs)
+    having = [(n, part) for n, part in zip(distinct_names(parts), parts) if table in report_of(part, runs).panels]
+    metrics = {name: pick(part.evaluation, "metrics") for name, part in having}
+    by_run = {name: values for name, each in metrics.items() if (values := tag_values(each, table.tag))}
     names = list(dict.fromkeys(value for values in by_run.values() for value in values))
     if all(name.isdecimal() for name in names):
         names.sort(key=int)
-    missing = (math.nan, math.nan)
+
+    def text(values: dict[str, tuple[float, float]], name: str) -> str:
+        return number_text(shown_value(values.get(name, (math.nan, 0))[0], table.number), table.number)
+
+    heading = f"{'error' if table.number == 'error' else 'accuracy'} % by {table.tag}"
+    return [{heading: name} | {run: text(values, name) for run, values in by_run.items()} for name in names]
+
+
+def describe(runs: Sequence[Run]) -> str:
+    """A few sentences on what the columns of the runs' rows mean."""
+    parts = with_parts(runs)
+    reports = [report_of(part, runs) for part in parts]
+    said = [report.meaning for report in reports]
+    for part, report in zip(parts, reports):
+        said += [phase.meaning for phase in report.phases if phase.system and pick(part.evaluation, phase.name)]
+    said.append("Time: training, with compiling and validation, without the test.")
+    return " ".join(filter(None, dict.fromkeys(said)))
+
+
+def unfinished(runs: Sequence[Run]) -> list[str]:
+    """A sentence for each run that was not trained to its end."""
     return [
-        {f"error % by {tag}": name}
-        | {run: _percent(1 - values.get(name, missing)[0]) for run, values in by_run.items()}
-        for name in names
+        f"{name} is not finished: {run.unfinished}." for name, run in zip(distinct_names(runs), runs) if run.unfinished
     ]
 
 
-def other_tags(runs: Sequence[Run]) -> list[str]:
-    """The tags by which the runs were evaluated, other than the place of the evidence, and pairs, which are maps."""
-    by_run = [pick(run.evaluation, "metrics", "tags") for run in runs]
-    tags = dict.fromkeys(tag for tags in by_run if isinstance(tags, dict) for tag in tags)
-    return [tag for tag in tags if tag not in PLACES and not is_pair(tag)]
-
-
-def print_table(runs: Sequence[Run], console: Console | None = None) -> None:
-    """Prints the summary of the runs in the terminal, or to the console given. Raises `MemjaxError` without runs."""
-    console = console or Console()
-    rows = summary_rows(runs)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0, show_edge=False)
-    widths = _widths(rows, console.width)
-    for column, width in widths.items():
-        table.add_column(column, justify="left" if column in WORDS else "right", width=width, overflow="fold")
-    for row in rows:
-        # Text, not markup: a name is shown as it is, and cannot colour or move anything.
-        table.add_row(*(Text("".join(c if c.isprintable() else "?" for c in cell)) for cell in row.values()))
-    # Printed piece by piece, for rich would squeeze a table that is wider than the terminal until nothing is left.
-    pieces = console.render(table, console.options.update(width=sum(widths.values()) + len(widths)))
-    console.print(Segments(pieces), crop=False, soft_wrap=True, end="")
-    console.print(Text(describe(rows), style="dim"))
-
-
-def _widths(rows: Sequence[Row], room: int) -> dict[str, int]:
-    """The width of each column, a blank between them: in `room` if that can be, but a number is never broken in two."""
-    longest = {column: max(cell_len(row[column]) for row in rows) for column in rows[0]}
-    widths = {column: max(width, len(column)) for column, width in longest.items()}
-    gaps = len(widths) - 1
-    if sum(widths.values()) + 3 * gaps <= room:
-        return {column: width + 2 * (i < gaps and column in WORDS) for i, (column, width) in enumerate(widths.items())}
-    if sum(widths.values()) + gaps > room:
-        # Headings break between their words, names anywhere.
-        least = {c: min(n, 10) if c in WORDS else max([n, *map(len, c.split())]) for c, n in longest.items()}
-        spare = room - sum(least.values()) - gaps
-        for column in widths:
-            more = max(0, min(spare, widths[column] - least[column])) if column in WORDS else 0
-            widths[column], spare = least[column] + more, spare - more
-    return widths
-
-
-def describe(rows: Sequence[Row]) -> str:
-    """One or two sentences on what the columns of these rows mean."""
-    columns, said = rows[0], []
-    if "early %" in columns:
-        said.append("Early, later, all: accuracy where the evidence lies in the first half, the second half, anywhere.")
-    if "perplexity" in columns:
-        said.append("Perplexity: exp of the mean loss of a token.")
-    if "wrong bits" in columns:
-        said.append("Wrong bits: of a sequence, in the mean over all tested lengths.")
-    if "tasks over 5%" in columns:
-        said.append("Mean error: the mean over the tasks of the error of each.")
-    if any(row["system"] == SAMPLER for row in rows):
-        said.append("The history sampler answers with the whole stream before it, which a memory cannot.")
-    return " ".join([*said, "Time: training, with compiling and validation, without the test."])
+def notes(runs: Sequence[Run]) -> list[str]:
+    """The notes of the evaluations, each once, with the names of the runs if it is not a note of all of them."""
+    noted: dict[str, dict[str, None]] = {}
+    tested = [run for run in runs if run.evaluation is not None]
+    for name, run in zip(distinct_names(tested), tested):
+        for part in with_parts([run]):
+            said = pick(part.evaluation, "notes")
+            for note in said if isinstance(said, list) else []:
+                noted.setdefault(str(note), {})[name] = None
+    return [note if len(names) == len(tested) else f"{', '.join(names)}: {note}" for note, names in noted.items()]
 
 
 def training_seconds(run: Run) -> float:
@@ -148,46 +156,11 @@ def duration(seconds: float | int) -> str:
     return f"{minutes // 60}h {minutes % 60:02d}m"
 
 
-def _results(metrics: Any) -> Row:
-    accuracy = number(pick(metrics, "accuracy"))
-    halves, perplexity = tag_values(metrics, "half"), number(pick(metrics, "perplexity"))
-    if math.isfinite(perplexity):
-        return {"perplexity": _fixed(perplexity)}
-    if math.isfinite(wrong := number(pick(metrics, "wrong_bits"))):
-        return {"wrong bits": f"{wrong:.3g}"}
-    tasks = [1 - value for value, _ in tag_values(metrics, "task").values() if math.isfinite(value)]
-    if halves:
-        early, later = (_percent(halves.get(name, (math.nan, math.nan))[0]) for name in ("early", "later"))
-        return {"early %": early, "later %": later, "all %": _percent(accuracy)}
-    if len(tasks) > 1:
-        # Accuracies are float32 in places: an error of 5% is not over 5%.
-        over = sum(round(error, 6) > 0.05 for error in tasks)
-        return {"mean error %": _percent(sum(tasks) / len(tasks)), "tasks over 5%": f"{over} of {len(tasks)}"}
-    return {"error %": _percent(1 - accuracy), "accuracy %": _percent(accuracy)} if metrics else {}
-
-
-def _columns(rows: Sequence[Row]) -> list[str]:
-    seen = {column for row in rows for column in row}
-    by_place, by_task = ["early %", "later %", "all %"], ["mean error %", "tasks over 5%"]
-    results = ["perplexity", "wrong bits", *by_place, *by_task, "error %", "accuracy %"]
-    if not seen & set(results):
-        seen |= {"error %", "accuracy %"}
-    shown = [column for column in results if column in seen]
-    task = ["task"] if len({row["task"] for row in rows}) > 1 else []
-    return ["run", *task, "system", *shown, "examples", "parameters", "state KiB", "steps", "time"]
-
-
-def _last_step(run: Run, phase: str) -> float:
-    return max((float(curve.steps[-1]) for curve in run.curves.get(phase, {}).values()), default=math.nan)
-
-
-def _percent(share: float) -> str:
-    return _fixed(100 * share)
-
-
-def _fixed(value: float) -> str:
-    return f"{value:,.1f}" if math.isfinite(value) else MISSING
+def _steps(run: Run) -> str:
+    if run.unfinished:
+        return run.unfinished.removeprefix("step ")
+    return number_text(run.step, "count") if run.step else MISSING
 
 
 def _count(value: Any) -> str:
-    return f"{round(number(value)):,}" if math.isfinite(number(value)) else MISSING
+    return number_text(number(value), "count")

@@ -6,13 +6,14 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
+from memjax.checks import at_least
 from memjax.errors import require
-from memjax.tasks.contract import Batch, Split, check_batch, check_ids
+from memjax.tasks.contract import Batch, Split, check_batch, check_ids, require_fields
 from memjax.tasks.random import fold, uniform
 from memjax.tasks.sequence import check_indices, rising_lengths
 
 VECTORS_OF_AN_ITEM = 3  # of associative recall
-LONGEST = 2**16  # steps of a sequence: more is a slip of the hand
+LONGEST = 2**16  # steps of a sequence: more is a mistake
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,9 @@ class AlgorithmicSpec:
     valid: int
     test: int
     seed: int
+
+    def __post_init__(self):
+        _check_spec(self)
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,7 @@ class BitsTask(Protocol):
 @check_batch.register
 def _check(shape: BitsShape, batch: Batch) -> None:
     """Raises `MemjaxError` if a batch has not its shapes, bits that are none, or asks nothing of a sequence."""
+    require_fields(batch, "inputs", "bits", "asked", *shape.tags)
     steps = batch["asked"].shape
     require(len(steps) == 2 and steps[0] > 0, "a batch needs at least one example")
     for name, width in (("inputs", shape.inputs), ("bits", shape.outputs)):
@@ -91,7 +96,7 @@ class Algorithmic:
 
     def __init__(self, spec: AlgorithmicSpec):
         self.spec = spec
-        self._tested = _check_spec(spec)
+        self._tested = rising_lengths(spec.test_lengths, "test_lengths", _least(spec))
         repeated = spec.kind == "repeat_copy"
         lengths = tuple(map(str, self._tested))
         self.shape = BitsShape(spec.bits + 2, spec.bits + repeated, {"length": lengths})
@@ -173,17 +178,19 @@ def _ask(bits: np.ndarray, asked: np.ndarray, start: int, said: np.ndarray) -> N
     asked[start : start + len(said)] = True
 
 
-def _check_spec(spec: AlgorithmicSpec) -> list[int]:
-    """The lengths of the test. Raises `MemjaxError` for a task that cannot be."""
-    least = 2 if spec.kind == "associative_recall" else 1
-    for name in ("bits", "repeats", "train", "valid", "test"):
-        require(getattr(spec, name) >= 1, f"config.task.{name} must be at least 1, not {getattr(spec, name)}")
+def _least(spec: AlgorithmicSpec) -> int:
+    """The fewest vectors or items of a sequence."""
+    return 2 if spec.kind == "associative_recall" else 1
+
+
+def _check_spec(spec: AlgorithmicSpec) -> None:
+    least = _least(spec)
+    at_least(spec, 1, "bits", "repeats", "train", "valid", "test")
     require(
         least <= spec.shortest <= spec.longest,
-        f"config.task.shortest {spec.shortest} must be from {least} to config.task.longest {spec.longest}",
+        f"shortest {spec.shortest} must be from {least} to longest {spec.longest}",
     )
-    require(0 <= spec.seed < 2**64, f"config.task.seed must be in [0, 2**64), not {spec.seed}")
-    tested = rising_lengths(spec.test_lengths, "config.task.test_lengths", least)
+    require(0 <= spec.seed < 2**64, f"seed must be in [0, 2**64), not {spec.seed}")
+    tested = rising_lengths(spec.test_lengths, "test_lengths", least)
     steps = _steps(spec, max(spec.longest, tested[-1]))
-    require(steps <= LONGEST, f"a sequence of config.task would have {steps} steps, at most {LONGEST} are allowed")
-    return tested
+    require(steps <= LONGEST, f"longest and test_lengths make sequences of {steps} steps; at most {LONGEST}")

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from memjax.checks import at_least
 from memjax.errors import MemjaxError, require
 from memjax.tasks.builders.babi_format import Records, Story
 from memjax.tasks.contract import Batch, Split, TaskShape
@@ -28,6 +29,9 @@ class BabiSpec:
     task: int
     words: int
     data_dir: str
+
+    def __post_init__(self):
+        at_least(self, 1, "words")
 
 
 def words_of(text: str) -> list[str]:
@@ -77,7 +81,6 @@ class Babi:
         # Here, so that the tasks that need no file do not need TFDS either.
         from memjax.tasks.builders.babi import open_folder
 
-        require(spec.words >= 1, f"words must be at least 1, not {spec.words}")
         records = open_folder(spec.data_dir, spec.folder)
         self.notes, tasks = _choose(records, spec)
         stories = _read(records, tasks)

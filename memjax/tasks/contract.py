@@ -8,9 +8,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from memjax.errors import require
-
-Split = Literal["train", "valid", "test"]
-Batch = dict[str, np.ndarray]
+from memjax.typing import Batch, Split
 
 
 @dataclass(frozen=True)
@@ -66,12 +64,21 @@ def check_batch(shape: Any, batch: Batch) -> None:
 
 @check_batch.register
 def _check(shape: TaskShape, batch: Batch) -> None:
+    named = ("candidates",) if shape.answer == "candidates" else ()
+    require_fields(batch, "stream", "mask", "query", "label", *named, *shape.tags)
     stream, mask, query = batch["stream"], batch["mask"], batch["query"]
     require(len(stream) > 0, "a batch needs at least one example")
+    segments = (len(stream), shape.segments, shape.segment)
     require(
-        stream.shape == mask.shape and stream.ndim == 3 and stream.shape[2] == shape.segment,
-        f"stream and mask must be [B, T, {shape.segment}], not {list(stream.shape)} and {list(mask.shape)}",
+        stream.shape == segments == mask.shape,
+        f"stream and mask must be [B, {shape.segments}, {shape.segment}], as the task's shape says, not "
+        f"{list(stream.shape)} and {list(mask.shape)}",
     )
+    require(mask.dtype == bool, f"the mask must be of true and false, not {mask.dtype}")
+    words = () if shape.query_words is None else (shape.query_words,)
+    for name, wanted in (("query", words), ("label", ()), *((tag, ()) for tag in shape.tags)):
+        found = batch[name].shape
+        require(found == (len(stream), *wanted), f"{name} must be {['B', *wanted]}, not {list(found)}".replace("'", ""))
     require(mask.any(axis=(1, 2)).all(), "a stream is empty: every example needs at least one item")
     check_ids("the stream has item ids", stream[mask], 0, shape.items)
     check_ids("the query has ids", query, 0, shape.queries)
@@ -79,6 +86,14 @@ def _check(shape: TaskShape, batch: Batch) -> None:
     check_ids("the labels are", batch["label"], -1 if shape.answer == "classes" else 0, answers)
     for tag, values in shape.tags.items():
         check_ids(f"the tag {tag} is", batch[tag], 0, len(values))
+
+
+def require_fields(batch: Batch, *names: str) -> None:
+    """Raises `MemjaxError` unless a batch has these arrays, with one row for each example."""
+    lacking = [name for name in names if name not in batch]
+    require(not lacking, f"a batch lacks {', '.join(lacking)}; it has {', '.join(sorted(batch))}")
+    others = [name for name in names if not isinstance(batch[name], np.ndarray)]
+    require(not others, f"{', '.join(others)} of a batch must be NumPy arrays")
 
 
 def check_ids(what: str, ids: np.ndarray, low: int, end: int) -> None:

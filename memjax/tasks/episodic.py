@@ -6,11 +6,12 @@ from typing import Literal
 
 import numpy as np
 
+from memjax.checks import at_least, at_most
 from memjax.errors import require
 from memjax.tasks import two_facts
 from memjax.tasks.babi import split_stories, text_table, words_of
 from memjax.tasks.builders.babi_format import Story
-from memjax.tasks.contract import Batch, Split, check_batch, check_ids
+from memjax.tasks.contract import Batch, Split, check_batch, check_ids, require_fields
 from memjax.tasks.sequence import check_indices
 from memjax.tasks.two_facts import Line
 
@@ -36,6 +37,12 @@ class EpisodicSpec:
     test: int
     seed: int
 
+    def __post_init__(self):
+        if self.kind != "file":
+            at_least(self, 1, "train", "valid", "test")
+            at_most(self, MOST, "train", "valid", "test")
+            require(0 <= self.seed < 2**31, f"seed must be in [0, 2^31), not {self.seed}")
+
 
 @dataclass(frozen=True)
 class EpisodeShape:
@@ -58,6 +65,7 @@ class EpisodeShape:
 @check_batch.register
 def _check(shape: EpisodeShape, batch: Batch) -> None:
     """Raises `MemjaxError` if a batch has not its shapes, ids out of range, or asks nothing of an episode."""
+    require_fields(batch, "line", "label", "support", *shape.tags)
     line, label, support = batch["line"], batch["label"], batch["support"]
     require(line.ndim == 2 and len(line) > 0, "a batch needs at least one episode")
     require(
@@ -132,9 +140,6 @@ class Episodic:
 
 def _generate(spec: EpisodicSpec) -> dict[Split, list[list[Line]]]:
     sizes = {"train": spec.train, "valid": spec.valid, "test": spec.test}
-    for name, size in sizes.items():
-        require(1 <= size <= MOST, f"config.task.{name} must be from 1 to {MOST}, not {size}")
-    require(0 <= spec.seed < 2**31, f"config.task.seed must be in [0, 2^31), not {spec.seed}")
     make, first, parts = _MAKERS[spec.kind], 0, {}
     for split in _SPLITS:
         parts[split] = [make(spec.seed, first + number) for number in range(sizes[split])]

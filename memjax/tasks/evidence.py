@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from memjax.checks import at_least, at_most
 from memjax.errors import MemjaxError, require
 from memjax.tasks.contract import Batch, Split, TaskShape
 from memjax.tasks.random import fold, uniform
 
 MAX_DRAWS = 1000
-LONGEST = 2**16  # a stream: more is a slip of the hand
+LONGEST = 2**16  # a stream: more is a mistake
 MOST_DRAWN = 2**20  # facts, for all the evidences together, and a quarter of it for a stream before it is given up
 
 
@@ -39,6 +40,9 @@ class EvidenceSpec:
     test: int
     seed: int
 
+    def __post_init__(self):
+        _check(self)
+
 
 class Evidence:
     """The task's examples, each a function of (spec, split, index): implements `memjax.tasks.Task`.
@@ -50,7 +54,6 @@ class Evidence:
     notes = ()
 
     def __init__(self, spec: EvidenceSpec):
-        _check(spec)
         self.spec = spec
         self.shape = TaskShape(
             items=spec.facts,
@@ -173,38 +176,36 @@ def _half(later: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _check(spec: EvidenceSpec) -> None:
-    for name in ("facts", "length", "queries", "answers", "evidence", "groups", "segment", "train", "valid", "test"):
-        require(getattr(spec, name) >= 1, f"config.task.{name} must be at least 1, not {getattr(spec, name)}")
-    require(spec.length <= LONGEST, f"config.task.length must be at most {LONGEST}, not {spec.length}")
+    sizes = ("facts", "length", "queries", "answers", "evidence", "groups", "segment", "train", "valid", "test")
+    at_least(spec, 1, *sizes)
+    at_most(spec, LONGEST, "length")
     drawn = max(1, spec.facts // spec.groups) * spec.queries * spec.answers
     require(
         drawn <= MOST_DRAWN,
-        f"config.task: facts / groups x queries x answers must be at most {MOST_DRAWN}, not {drawn}",
+        f"facts / groups x queries x answers must be at most {MOST_DRAWN}, not {drawn}",
     )
-    require(0 <= spec.seed < 2**64, f"config.task.seed must be in [0, 2**64), not {spec.seed}")
+    require(0 <= spec.seed < 2**64, f"seed must be in [0, 2**64), not {spec.seed}")
     require(
         spec.arrangement in ("consecutive", "discrete"),
-        f"config.task.arrangement must be 'consecutive' or 'discrete', not {spec.arrangement!r}",
+        f"arrangement must be 'consecutive' or 'discrete', not {spec.arrangement!r}",
     )
     require(
         spec.facts % spec.groups == 0,
-        f"config.task.facts {spec.facts} must be a multiple of config.task.groups {spec.groups}",
+        f"facts {spec.facts} must be a multiple of groups {spec.groups}",
     )
     require(
         spec.queries >= spec.groups,
-        f"config.task.queries {spec.queries} must be at least config.task.groups {spec.groups}",
+        f"queries {spec.queries} must be at least groups {spec.groups}",
     )
     per_group = spec.facts // spec.groups
     require(
         spec.evidence <= per_group,
-        f"config.task.evidence {spec.evidence} needs as many facts in a group; there are {per_group} (facts / groups)",
+        f"evidence {spec.evidence} needs as many facts in a group; there are {per_group} (facts / groups)",
     )
     possible = math.perm(per_group, min(spec.evidence, 20))  # 20 are enough for more answers than anything can hold
-    require(
-        spec.answers <= possible, f"config.task.answers {spec.answers} is more than the {possible} possible evidences"
-    )
+    require(spec.answers <= possible, f"answers {spec.answers} is more than the {possible} possible evidences")
     need = spec.evidence if spec.arrangement == "consecutive" else max(int(0.2 * spec.length), spec.evidence)
     require(
         need <= spec.length // 2,
-        f"config.task.length {spec.length} must hold the evidence ({need} places) within one half of the stream",
+        f"length {spec.length} must hold the evidence ({need} places) within one half of the stream",
     )

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from memjax.checks import at_least
 from memjax.errors import require
 from memjax.tasks.contract import Batch, Split
 from memjax.tasks.sequence import NOTHING, SequenceShape, check_indices
@@ -31,6 +32,9 @@ class LanguageSpec:
     test_length: int
     data_dir: str
 
+    def __post_init__(self):
+        at_least(self, 1, "length", "test_length")
+
 
 class Language:
     """The next token at every token: implements `memjax.tasks.SequenceTask`.
@@ -41,8 +45,6 @@ class Language:
     """
 
     def __init__(self, spec: LanguageSpec):
-        for name in ("length", "test_length"):
-            require(getattr(spec, name) >= 1, f"config.task.{name} must be at least 1, not {getattr(spec, name)}")
         self.spec = spec
         tokens = {split: list(_tokens(text, spec.unit)) for split, text in _texts(spec).items()}
         counts: dict[str, int] = {}

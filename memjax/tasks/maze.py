@@ -8,15 +8,16 @@ from typing import Literal
 import numpy as np
 
 from memjax import environments
+from memjax.checks import at_least
 from memjax.environments import Mazes
 from memjax.errors import require
-from memjax.tasks.contract import Batch, Split, check_batch, check_ids
+from memjax.tasks.contract import Batch, Split, check_batch, check_ids, require_fields
 from memjax.tasks.random import fold, uniform
 from memjax.tasks.sequence import check_indices, rising_lengths
 
 ARCHIVE = "tasks.tar.gz"
 _SETS = ("SingleIndicator", "SingleIndicatorTest", "SingleIndicatorLarge")
-LONGEST = 10_000  # cells of a corridor: more is a slip of the hand
+LONGEST = 10_000  # cells of a corridor: more is a mistake
 MOST = 100_000  # random mazes: minutes to make
 _HELD_OUT = 10  # of the archive's set for training a tenth is for validation, if that is trained on
 
@@ -39,6 +40,9 @@ class MazeSpec:
     test: int
     seed: int
 
+    def __post_init__(self):
+        _check_spec(self)
+
 
 @dataclass(frozen=True)
 class MazeShape:
@@ -55,6 +59,7 @@ class MazeShape:
 @check_batch.register
 def _check(shape: MazeShape, batch: Batch) -> None:
     """Raises `MemjaxError` for a batch without episodes, and for a maze or a tag that there is not."""
+    require_fields(batch, "maze", "seed", *shape.tags)
     require(len(batch["maze"]) > 0, "a batch needs at least one episode")
     check_ids("the mazes are", batch["maze"], 0, shape.mazes)
     check_ids("the seeds are", batch["seed"], 0, 2**31)
@@ -79,20 +84,11 @@ class MazeTask:
     notes: tuple[str, ...] = ()
 
     def __init__(self, spec: MazeSpec):
-        for name in ("train", "valid", "test"):
-            require(getattr(spec, name) >= 1, f"config.task.{name} must be at least 1, not {getattr(spec, name)}")
-        require(0 <= spec.seed < 2**64, f"config.task.seed must be in [0, 2**64), not {spec.seed}")
-        require(0 <= spec.generated <= MOST, f"config.task.generated must be from 0 to {MOST}, not {spec.generated}")
         self.spec, path = spec, Path(spec.data_dir)
         path = path if path.is_file() else path / ARCHIVE
         if spec.kind == "imaze":
-            trained, tested = (
-                rising_lengths(getattr(spec, f"{part}_lengths"), f"config.task.{part}_lengths", 3)
-                for part in ("train", "test")
-            )
-            require(spec.generated == 0, "config.task.generated is for random mazes; an imaze has its lengths")
+            trained, tested = _corridors(spec)
             lengths = sorted({*trained, *tested})
-            require(lengths[-1] <= LONGEST, f"config.task: a corridor has at most {LONGEST} cells, not {lengths[-1]}")
             tag, names, parts = "length", tuple(map(str, lengths)), [environments.imazes([n]) for n in lengths]
             self._tested = [lengths.index(length) for length in tested]
             learned = held = [lengths.index(length) for length in trained]
@@ -135,3 +131,19 @@ class MazeTask:
             "seed": seed.astype(np.int32),
             self._tag: self._set[maze].astype(np.int32),
         }
+
+
+def _corridors(spec: MazeSpec) -> tuple[list[int], list[int]]:
+    """The lengths of I-mazes to train on, and to test on."""
+    trained, tested = (rising_lengths(getattr(spec, name), name, 3) for name in ("train_lengths", "test_lengths"))
+    return trained, tested
+
+
+def _check_spec(spec: MazeSpec) -> None:
+    at_least(spec, 1, "train", "valid", "test")
+    require(0 <= spec.seed < 2**64, f"seed must be in [0, 2**64), not {spec.seed}")
+    require(0 <= spec.generated <= MOST, f"generated must be from 0 to {MOST}, not {spec.generated}")
+    if spec.kind == "imaze":
+        require(spec.generated == 0, "generated is for random mazes; an imaze has its lengths")
+        for name, lengths in zip(("train_lengths", "test_lengths"), _corridors(spec)):
+            require(lengths[-1] <= LONGEST, f"{name} may be at most {LONGEST} cells of a corridor, not {lengths[-1]}")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from memjax.errors import require, unknown
+from memjax.checks import at_least
+from memjax.errors import require
 from memjax.tasks.contract import Batch, Split
 from memjax.tasks.random import fold, uniform
 from memjax.tasks.sequence import NOTHING, SequenceShape, check_indices, check_lengths, pairs, powers
@@ -40,6 +41,9 @@ class NeedleSpec:
     seed: int
     data_dir: str
 
+    def __post_init__(self):
+        _check(self)
+
 
 class Needle:
     """The task's examples, each a function of (spec, split, index): implements `memjax.tasks.SequenceTask`.
@@ -52,15 +56,9 @@ class Needle:
     notes = ()
 
     def __init__(self, spec: NeedleSpec):
-        _check(spec)
         self.spec = spec
-        self._said = f" The {spec.needle} is {{}}. "
-        self._asked = encode(f" What is the {spec.needle}? ")
-        overhead = len(self._said.format("")) + len(self._asked) + 2 * spec.size
-        require(
-            spec.length > overhead + DEPTHS,
-            f"config.task.length {spec.length} leaves no room for a text: needle and question take {overhead}",
-        )
+        self._sentence, question = _sentences(spec)
+        self._question = encode(question)
         self._lengths = [spec.length * times for times in powers(spec.longest)]
         noise = spec.haystack == "noise"
         if noise:
@@ -116,12 +114,12 @@ class Needle:
 
     def _sequence(self, split: Split, length: int, start: float, depth: float, answer: np.ndarray) -> np.ndarray:
         """Text, needle, text, question and answer: `length` characters, and one more."""
-        said = encode(self._said.format("".join(ALPHABET[i] for i in answer)))
-        room = length + 1 - len(said) - len(self._asked) - len(answer)
+        said = encode(self._sentence.format("".join(ALPHABET[i] for i in answer)))
+        room = length + 1 - len(said) - len(self._question) - len(answer)
         begin, end = self._parts[split]
         first = begin + int(start * (end - begin - room))
         text, place = self._text[first : first + room], int(depth * room)
-        return np.concatenate([text[:place], said, text[place:], self._asked, answer])
+        return np.concatenate([text[:place], said, text[place:], self._question, answer])
 
 
 def encode(text: str) -> np.ndarray:
@@ -140,11 +138,20 @@ def _parts(size: int, noise: bool) -> dict[Split, tuple[int, int]]:
     return {"train": (0, first), "valid": (first, second), "test": (second, size)}
 
 
+def _sentences(spec: NeedleSpec) -> tuple[str, str]:
+    """The sentence that is hidden, with a place for the needle, and the question."""
+    return f" The {spec.needle} is {{}}. ", f" What is the {spec.needle}? "
+
+
 def _check(spec: NeedleSpec) -> None:
-    if spec.needle not in _SYMBOLS:
-        raise unknown("value of config.task.needle", spec.needle, _SYMBOLS)
-    for name in ("size", "length", "longest", "train", "valid", "test"):
-        require(getattr(spec, name) >= 1, f"config.task.{name} must be at least 1, not {getattr(spec, name)}")
+    require(spec.needle in _SYMBOLS, f"needle must be one of {', '.join(_SYMBOLS)}, not {spec.needle!r}")
+    at_least(spec, 1, "size", "length", "longest", "train", "valid", "test")
     check_lengths(spec.length, spec.longest)
-    require(spec.haystack, "config.task.haystack is empty; write noise, or a file of --data_dir")
-    require(0 <= spec.seed < 2**64, f"config.task.seed must be in [0, 2**64), not {spec.seed}")
+    sentence, question = _sentences(spec)
+    overhead = len(sentence.format("")) + len(question) + 2 * spec.size
+    require(
+        spec.length > overhead + DEPTHS,
+        f"length {spec.length} leaves no room for a text: needle and question take {overhead}",
+    )
+    require(spec.haystack, "haystack is empty; write noise, or a file of --data_dir")
+    require(0 <= spec.seed < 2**64, f"seed must be in [0, 2**64), not {spec.seed}")

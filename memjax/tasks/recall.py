@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from memjax.checks import at_least, at_most
 from memjax.errors import require
 from memjax.tasks.contract import Batch, Split
 from memjax.tasks.random import fold, uniform
 from memjax.tasks.sequence import NOTHING, SequenceShape, check_indices, check_lengths, pairs, powers
 
-MOST = 2**16  # tokens of a kind: more is a slip of the hand
+MOST = 2**16  # tokens of a kind: more is a mistake
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,9 @@ class RecallSpec:
     test: int
     seed: int
 
+    def __post_init__(self):
+        _check(self)
+
 
 class Recall:
     """The task's examples, each a function of (spec, split, index): implements `memjax.tasks.SequenceTask`.
@@ -43,7 +47,6 @@ class Recall:
     notes = ()
 
     def __init__(self, spec: RecallSpec):
-        _check(spec)
         self.spec = spec
         self._counts = powers(spec.pairs)
         self._lengths = [spec.length * times for times in powers(spec.longest)]
@@ -98,18 +101,14 @@ class Recall:
 
 
 def _check(spec: RecallSpec) -> None:
-    for name in ("key_tokens", "value_tokens", "noise_tokens", "pairs", "length", "longest", "train", "valid", "test"):
-        require(getattr(spec, name) >= 1, f"config.task.{name} must be at least 1, not {getattr(spec, name)}")
-    for name in ("key_tokens", "value_tokens", "noise_tokens"):
-        require(getattr(spec, name) <= MOST, f"config.task.{name} must be at most {MOST}, not {getattr(spec, name)}")
-    require(spec.pairs & (spec.pairs - 1) == 0, f"config.task.pairs must be a power of two, not {spec.pairs}")
+    kinds = ("key_tokens", "value_tokens", "noise_tokens")
+    at_least(spec, 1, *kinds, "pairs", "length", "longest", "train", "valid", "test")
+    at_most(spec, MOST, *kinds)
+    require(spec.pairs & (spec.pairs - 1) == 0, f"pairs must be a power of two, not {spec.pairs}")
     check_lengths(spec.length, spec.longest)
-    require(0 <= spec.seed < 2**64, f"config.task.seed must be in [0, 2**64), not {spec.seed}")
-    require(
-        spec.pairs <= spec.key_tokens, f"config.task.pairs {spec.pairs} needs as many keys, there are {spec.key_tokens}"
-    )
+    require(0 <= spec.seed < 2**64, f"seed must be in [0, 2**64), not {spec.seed}")
+    require(spec.pairs <= spec.key_tokens, f"pairs {spec.pairs} needs as many keys, there are {spec.key_tokens}")
     require(
         3 * spec.pairs <= spec.length,
-        f"config.task.length {spec.length} must be at least 3 times config.task.pairs {spec.pairs}: "
-        "a key, its value, and the key again",
+        f"length {spec.length} must be at least 3 times pairs {spec.pairs}: a key, its value, and the key again",
     )

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from memjax.errors import MemjaxError, require
-from memjax.tasks.contract import Batch, Split, check_batch, check_ids
+from memjax.tasks.contract import Batch, Split, check_batch, check_ids, require_fields
 
 NOTHING = -1  # the target of a token at which nothing is asked
 
@@ -53,6 +53,7 @@ class SequenceTask(Protocol):
 @check_batch.register
 def _check(shape: SequenceShape, batch: Batch) -> None:
     """Raises `MemjaxError` if a batch has ids or tags out of range, or a sequence of which nothing is asked."""
+    require_fields(batch, "tokens", "target", *shape.tags)
     tokens, target = batch["tokens"], batch["target"]
     require(len(tokens) > 0, "a batch needs at least one example")
     require(
@@ -93,7 +94,7 @@ def powers(most: int) -> list[int]:
 def rising_lengths(text: str, path: str, least: int) -> list[int]:
     """The whole numbers of a setting, as in "20,50". Raises `MemjaxError` unless they rise, from `least` on.
 
-    >>> rising_lengths("20,50", "config.task.test_lengths", 1)
+    >>> rising_lengths("20,50", "test_lengths", 1)
     [20, 50]
     """
     try:
@@ -106,10 +107,10 @@ def rising_lengths(text: str, path: str, least: int) -> list[int]:
 
 
 def check_lengths(length: int, longest: int) -> None:
-    """Raises `MemjaxError` unless `longest` is a power of two, and `longest` times `length` is no slip of the hand."""
-    require(longest & (longest - 1) == 0, f"config.task.longest must be a power of two, not {longest}")
+    """Raises `MemjaxError` unless `longest` is a power of two, and `longest` times `length` is not too much."""
+    require(longest & (longest - 1) == 0, f"longest must be a power of two, not {longest}")
     most = 2**22
     require(
         length * longest <= most,
-        f"config.task.length {length} times config.task.longest {longest} must be at most {most}",
+        f"length {length} times longest {longest} must be at most {most}",
     )

@@ -5,7 +5,10 @@ mesh is restored on any other. Each holds a sum over all its bits; one that does
 """
 
 import contextlib
+import errno
 import hashlib
+import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,15 +19,16 @@ from etils import epath
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 
-from memjax.errors import MemjaxError, one_line, remark, require
+from memjax.errors import MemjaxError, is_too_large, one_line, remark, require
+from memjax.files import own_folder
 from memjax.training.sharding import placed
 from memjax.training.step import TrainState
 from memjax.typing import Any, Array, PyTree
 
 Unlogged = list[dict[str, float]]
 
-# What a damaged file is to Orbax and to what it reads with; a checkpoint of another model is a ValueError, too.
-DAMAGE = (ValueError, KeyError, TypeError, AttributeError, IndexError, OSError, RuntimeError)
+# What is no damage of a checkpoint: it may be read the next time, and is not to be given up.
+_PASSING = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT)
 
 
 def place(folder: Path, elsewhere: str) -> epath.Path:
@@ -55,7 +59,12 @@ def open_checkpoints(folder: Path | epath.Path, keep: int = 2, create: bool = Tr
     folder = epath.Path(folder)
     with reaching(folder):
         require(create or folder.is_dir(), f"{folder} holds no checkpoint; train the run first")
-        folder.mkdir(parents=True, exist_ok=True)  # Orbax would wait for ever for one that it cannot make
+        if "://" in str(folder):
+            folder.mkdir(parents=True, exist_ok=True)  # Orbax would wait for ever for one that it cannot make
+        else:
+            own = own_folder(Path(folder).parent, folder.name)
+            links = [str(path) for path in own.iterdir() if path.is_symlink()]
+            require(not links, f"{', '.join(links)}: no checkpoint is read or written through a link; remove it")
     policy = ocp.checkpoint_managers.LatestN(keep)
     options = ocp.CheckpointManagerOptions(preservation_policy=policy, create=True)
     return ocp.CheckpointManager(folder.resolve(), options=options)
@@ -64,7 +73,7 @@ def open_checkpoints(folder: Path | epath.Path, keep: int = 2, create: bool = Tr
 def save(manager: ocp.CheckpointManager, step: int, state: TrainState, unlogged: Unlogged) -> None:
     """Saves all of it, in the background."""
     # A copy of the list: it is written in the background, while the loop adds to it.
-    record = {"unlogged": list(unlogged), "digest": digest(state._asdict())}
+    record = {"unlogged": list(unlogged), "digest": _seal(step, state._asdict(), unlogged)}
     arguments = ocp.args.Composite(state=ocp.args.StandardSave(state._asdict()), record=ocp.args.JsonSave(record))
     manager.save(step, args=arguments)
 
@@ -84,25 +93,46 @@ def restore(manager: ocp.CheckpointManager, like: TrainState, mesh: Mesh) -> tup
     damaged = []
     for step in steps:
         try:
-            state, record = _read(manager, step, target)
-        except DAMAGE as error:
-            damaged.append((step, one_line(error)))
+            state, unlogged = _read(manager, step, target)
+        except Exception as error:  # damage, and another model, are anything to Orbax, a bare `Exception` too
+            _require_damage(error, f"checkpoint {step} in {manager.directory}")
+            damaged.append((step, one_line(error) or type(error).__name__))
             continue
         for newer, reason in damaged:
             remark(f"checkpoint {newer} in {manager.directory} is damaged ({reason}); step {step} takes its place")
-        return TrainState(**state), record["unlogged"]
+        return TrainState(**state), unlogged
     raise MemjaxError(
         f"checkpoint {steps[0]} in {manager.directory} is damaged or of another model ({damaged[0][1]}); "
         f"give the run another folder, or delete {manager.directory} to start again"
     )
 
 
-def _read(manager: ocp.CheckpointManager, step: int, target: PyTree) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read(manager: ocp.CheckpointManager, step: int, target: PyTree) -> tuple[dict[str, Any], Unlogged]:
     arguments = ocp.args.Composite(state=ocp.args.StandardRestore(target), record=ocp.args.JsonRestore())
     found = manager.restore(step, args=arguments)
-    if digest(found["state"]) != found["record"]["digest"]:
+    state, unlogged, kept = found["state"], found["record"]["unlogged"], found["record"]["digest"]
+    # Before there were versions, the sum was over the state alone.
+    if kept != (_seal(step, state, unlogged) if kept.startswith("2:") else digest(state)):
         raise ValueError("its sum is another")
-    return found["state"], found["record"]
+    if int(state["step"]) != step:
+        raise ValueError(f"it is that of step {int(state['step'])}")
+    if not all(entry.keys() == unlogged[0].keys() and all(map(np.isscalar, entry.values())) for entry in unlogged):
+        raise ValueError("its metrics are none")
+    return state, unlogged
+
+
+def _require_damage(error: Exception, what: str) -> None:
+    """Raises what is no damage: that memory is short, or that files cannot be read now."""
+    if isinstance(error, (MemoryError, RuntimeError)) and is_too_large(error):
+        raise error
+    reason = next((words for words in map(os.strerror, _PASSING) if words in str(error)), "")
+    require(not reason, f"cannot read {what}: {reason}; make it readable, and start again")
+
+
+def _seal(step: int, state: PyTree, unlogged: Unlogged) -> str:
+    """The sum of a checkpoint, version 2: over its step, its metrics and its state."""
+    text = json.dumps([step, unlogged, digest(state)], sort_keys=True)
+    return f"2:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def digest(tree: PyTree) -> str:

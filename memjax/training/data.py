@@ -1,17 +1,56 @@
 """Batches for training, shuffled, endless, resumable; and batches for evaluation, in order."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import grain
 import numpy as np
 
-from memjax.tasks import AnyTask, Batch, Split, check_batch
+from memjax.typing import Batch, Split
 
 ALL = slice(None)
 
 
+@runtime_checkable
+class Examples(Protocol):
+    """What training asks of a task: any batch of examples at once, the same (split, index) always the same example.
+
+    shape: what a model must know of it; its `tags` name the values of each tag of an example.
+    """
+
+    shape: Any
+    notes: Sequence[str]
+
+    def size(self, split: Split) -> int:
+        """How many examples the split has."""
+        ...
+
+    def examples(self, split: Split, indices: np.ndarray) -> Batch:
+        """The examples with these indices, each in [0, size(split))."""
+        ...
+
+
+def same(batch: Any) -> Any:
+    """The batch as it is."""
+    return batch
+
+
+class Layout(NamedTuple):
+    """What is particular to a family's batches.
+
+    check: raises `MemjaxError` for a batch that is not what the task promises. trim: drops, on the host, what is
+    padding in all rows. extend: adds, in the step, what an example takes from other rows of the whole batch. segmented:
+    the names of what is split over the mesh's axis "sequence", along its second axis, and of which padding is nothing.
+    """
+
+    check: Callable[[Batch], None]
+    trim: Callable[[Batch], Batch] = same
+    extend: Callable[[Any], Any] = same
+    segmented: tuple[str, ...] = ()
+
+
 def train_batches(
-    task: AnyTask, batch_size: int, seed: int, start: int = 0, rows: slice = ALL
+    task: Examples, layout: Layout, batch_size: int, seed: int, start: int = 0, rows: slice = ALL
 ) -> grain.DatasetIterator:
     """An iterator over these rows of each batch, from batch `start` on.
 
@@ -22,8 +61,8 @@ def train_batches(
 
     def load(indices: np.ndarray) -> Batch:
         batch = task.examples("train", indices[rows])
-        check_batch(task.shape, batch)
-        return trimmed(batch) if len(indices[rows]) == batch_size else batch  # processes must agree on a shape
+        layout.check(batch)
+        return layout.trim(batch) if len(indices[rows]) == batch_size else batch  # processes must agree on a shape
 
     indices = grain.MapDataset.range(size).seed(seed).shuffle().repeat()
     batches = indices.batch(batch_size, drop_remainder=True)[start:].map(load)
@@ -31,7 +70,7 @@ def train_batches(
 
 
 def evaluation_batches(
-    task: AnyTask, split: Split, batch_size: int, limit: int | None = None, rows: slice = ALL
+    task: Examples, layout: Layout, split: Split, batch_size: int, limit: int | None = None, rows: slice = ALL
 ) -> Iterator[tuple[Batch, np.ndarray]]:
     """(batch, weight) over a split once, or over `limit` examples spread evenly over it; of each batch these rows.
 
@@ -45,23 +84,4 @@ def evaluation_batches(
         chunk = indices[start : start + batch_size]
         filled, real = np.resize(chunk, batch_size)[rows], (np.arange(batch_size) < len(chunk)).astype(np.float32)[rows]
         batch = task.examples(split, filled)
-        yield (trimmed(batch) if len(filled) == batch_size else batch), real
-
-
-def trimmed(batch: Batch) -> Batch:
-    """The batch without the segments at its end that are padding in every stream: slots and answers are the same.
-    A batch of sequences is as it was.
-
-    In quarters of the stream: at most four shapes to compile. One long stream in a data set costs its own batch only.
-
-    >>> batch = {"stream": np.ones((2, 8, 3)), "mask": np.arange(8)[None, :, None] < np.full((2, 1, 3), 3)}
-    >>> trimmed(batch)["stream"].shape
-    (2, 4, 3)
-    """
-    if "mask" not in batch:
-        return batch
-    segments = batch["mask"].shape[1]
-    quarter = -(-segments // 4)
-    longest = int(np.flatnonzero(batch["mask"].any(axis=(0, 2))).max(initial=0)) + 1
-    kept = min(segments, -(-longest // quarter) * quarter)
-    return batch | {name: batch[name][:, :kept] for name in ("stream", "mask")}
+        yield (layout.trim(batch) if len(filled) == batch_size else batch), real

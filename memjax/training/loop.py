@@ -1,13 +1,15 @@
 """The loop: batches through the step, with progress, metrics, validation and checkpoints; resumes where it was."""
 
 import contextlib
+import functools
 import math
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -16,39 +18,47 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from memjax.config import TrainingConfig
-from memjax.errors import MemjaxError, Preempted, remark
-from memjax.tasks import AnyTask
+from memjax.errors import Interrupted, MemjaxError, Preempted, remark, require
+from memjax.files import own_folder, writing
 from memjax.training import checkpoint
-from memjax.training.data import train_batches
+from memjax.training.data import Examples, Layout, train_batches
+from memjax.training.objective import Example, Metrics
 from memjax.training.placement import placement_table
 from memjax.training.processes import is_first
-from memjax.training.runs import MetricsLog, NoLog, writing
+from memjax.training.runs import MetricsLog, NoLog
 from memjax.training.sharding import place_batch, placed, rows_here
 from memjax.training.step import TrainState
 from memjax.typing import Params
 
 
-def fit(
-    folder: Path,
-    phase: str,
-    step_fn: Callable,
-    state: TrainState,
-    frozen: Params,
-    validate: Callable[[Params], dict],
-    task: AnyTask,
-    config: TrainingConfig,
-    steps: int,
-    mesh: Mesh,
-    console: Console,
-    profile: bool = False,
-) -> TrainState:
-    """Trains until `steps`, from the newest checkpoint of this phase in the run folder if there is one.
+class Fit(NamedTuple):
+    """A phase of a run, to be trained until step `steps`.
 
-    Writes metrics, and checkpoints under `folder/phase`, or elsewhere if the config says so. Raises `MemjaxError` on a
-    loss that is not finite, naming the step, the part and the last good checkpoint; and `Preempted` when it is asked to
-    stop, after one more checkpoint. profile: writes a trace of a few steps, behind those that compile, to
-    `folder/profile/phase`.
+    folder: of the run. name: of the phase. step: as `make_step` makes one. frozen: what the phase before has learned.
+    validate: the metrics of parameters, for the log.
     """
+
+    folder: Path
+    name: str
+    steps: int
+    step: Callable[[TrainState, Params, Example], tuple[TrainState, Metrics]]
+    frozen: Params
+    validate: Callable[[Params], dict[str, Any]]
+    task: Examples
+    layout: Layout
+    config: TrainingConfig
+    mesh: Mesh
+
+
+def fit(job: Fit, state: TrainState, console: Console, profile: bool = False) -> TrainState:
+    """Trains a phase to its end, from its newest checkpoint in the run folder if there is one.
+
+    Writes metrics, and checkpoints under `folder/name`, or elsewhere if the config says so. Raises `MemjaxError` on a
+    loss that is not finite, naming the step, the part and the last good checkpoint; and `Preempted` when it is asked to
+    stop, or `Interrupted` at a Ctrl-C, after one more checkpoint. profile: writes a trace of a few steps, behind those
+    that compile, to `folder/profile/name`.
+    """
+    folder, phase, steps, config, mesh = job.folder, job.name, job.steps, job.config, job.mesh
     state = jax.device_put(state, placed(mesh, state))
     if mesh.size > 1:
         console.print(placement_table(state))
@@ -57,19 +67,22 @@ def fit(
         contextlib.closing(MetricsLog(folder, phase) if is_first() else NoLog()) as log,
         checkpoint.open_checkpoints(checkpoint.place(folder, config.checkpoints) / phase) as manager,
         _progress(console) as progress,
-        _termination() as terminated,
+        _signals() as stop,
         contextlib.ExitStack() as opened,
     ):
         window = _Window()
         if manager.latest_step() is not None:
             state, window.entries = checkpoint.restore(manager, state, mesh)
         start = int(state.step)
+        require(start <= steps, f"{phase} has {start} steps already, more than {steps}; give more, or another --run")
         for damaged in (step for step in manager.all_steps() if step > start):
             manager.delete(damaged)
         rows = rows_here(mesh, config.batch_size)
         data = opened.enter_context(
-            contextlib.closing(train_batches(task, config.batch_size, config.seed, start, rows))
+            contextlib.closing(train_batches(job.task, job.layout, config.batch_size, config.seed, start, rows))
         )
+        if start < steps and not console.is_terminal:
+            console.out(f"{phase}: compiling ...")
         bar = progress.add_task(phase, total=steps, completed=start, latest="compiling")
         began, pending = time.perf_counter() - log.truncate(start), None
 
@@ -81,8 +94,10 @@ def fit(
 
         for step in range(start + 1, steps + 1):
             if step in traced[:1]:
-                tracing.enter_context(jax.profiler.trace(folder / "profile" / phase))
-            state, metrics = step_fn(state, frozen, place_batch(mesh, next(data), config.batch_size))
+                tracing.enter_context(jax.profiler.trace(own_folder(folder, "profile", phase)))
+            batch = place_batch(mesh, next(data), config.batch_size, job.layout.segmented)
+            state, metrics = job.step(state, job.frozen, batch)
+            stop.saves = True
             if step in traced[-1:]:
                 jax.block_until_ready(metrics)
                 tracing.close()
@@ -91,7 +106,7 @@ def fit(
             if previous:
                 _record(previous, window, phase, manager)
             # Several processes agree on a step at which all of them stop.
-            stopping = manager.reached_preemption(step) if jax.process_count() > 1 else terminated.is_set()
+            stopping = manager.reached_preemption(step) if jax.process_count() > 1 else stop.asked
             saving = step % config.checkpoint_every == 0 or step == steps or stopping
             logging = step % config.log_every == 0 or step == steps
             if saving or logging:
@@ -104,36 +119,59 @@ def fit(
                 progress.update(bar, completed=step, latest=latest)
                 log.write(step, means | {"seconds": time.perf_counter() - began})
             if step % config.validate_every == 0 or step == steps:
-                valid = validate(state.params)
+                valid = job.validate(state.params)
                 _require_finite(valid, f"{phase} step {step}, validation", manager)
                 log.write(step, {"split": "valid"} | valid)
                 if not console.is_terminal:
                     accuracy = f"validation accuracy {valid['accuracy']:.3f}"
-                    console.print(f"{phase} {step}/{steps}  {accuracy}  {time.perf_counter() - began:.0f} s")
+                    console.out(f"{phase} {step}/{steps}  {accuracy}  {time.perf_counter() - began:.0f} s")
             if saving:
                 checkpoint.save(manager, step, state, window.entries)
             if stopping:
                 break
         manager.wait_until_finished()
-        if stopping or terminated.is_set():  # the last step may have been over when it was asked
-            raise Preempted(f"{phase} step {int(state.step)} is saved")
+        if stopping or stop.asked:  # the last step may have been over when it was asked
+            raise (Interrupted if stop.interrupted else Preempted)(f"{phase} step {int(state.step)} is saved")
     return state
 
 
+class _Stop:
+    """What signals asked for. saves: whether there are steps that a Ctrl-C has to save before it leaves."""
+
+    asked = interrupted = saves = False
+
+    def terminate(self, *_: object) -> None:
+        """SIGTERM: the step that runs is the last one."""
+        self.asked = True
+
+    def interrupt(self, number: int, frame: FrameType | None, leave: Callable[[int, FrameType | None], object]) -> None:
+        """SIGINT: the same, and with nothing to save, or the second time, it leaves at once."""
+        if self.interrupted or not self.saves:
+            leave(number, frame)
+            return
+        self.asked = self.interrupted = True
+        with contextlib.suppress(RuntimeError):  # it came while something else is said
+            remark("interrupted: the step that runs is the last one, and is saved; Ctrl-C again leaves at once")
+
+
 @contextlib.contextmanager
-def _termination() -> Iterator[threading.Event]:
-    """An event that SIGTERM sets in place of ending the process. Signals are the main thread's alone; of several
+def _signals() -> Iterator[_Stop]:
+    """What SIGTERM and Ctrl-C ask for, in place of ending the process. Signals are the main thread's alone; of several
     processes JAX takes them, and tells them all.
     """
-    asked = threading.Event()
+    stop = _Stop()
     if threading.current_thread() is not threading.main_thread() or jax.process_count() > 1:
-        yield asked
+        yield stop
         return
-    before = signal.signal(signal.SIGTERM, lambda *_: asked.set())
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, stop.terminate)}
+    leave = signal.getsignal(signal.SIGINT)
+    if callable(leave):  # else it is ignored, as behind `nohup`
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, functools.partial(stop.interrupt, leave=leave))
     try:
-        yield asked
+        yield stop
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _Window:

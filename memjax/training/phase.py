@@ -1,6 +1,6 @@
 """A phase of training: what is trained, on what loss, measured how. Phases follow one another; each has checkpoints."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,15 +10,14 @@ import numpy as np
 from jax.sharding import Mesh
 from rich.console import Console
 
-from memjax.config import AnyConfig
-from memjax.tasks import AnyTask
 from memjax.training import checkpoint
-from memjax.training.evaluate import Measured, make_evaluator
-from memjax.training.loop import fit
+from memjax.training.data import Examples, Layout
+from memjax.training.evaluate import MetricSums, make_evaluator
+from memjax.training.loop import Fit, fit
 from memjax.training.objective import Example, Loss
 from memjax.training.sharding import placed
 from memjax.training.step import TrainState, init_state, make_optimizer, make_step
-from memjax.typing import Key, Params
+from memjax.typing import Key, Params, Split
 
 
 def _own(own: Params, learned: Params | None) -> Params:
@@ -29,37 +28,63 @@ def _own(own: Params, learned: Params | None) -> Params:
 class Phase(NamedTuple):
     """What is trained, for how long, on what loss, measured how. `init` and `measure` take one example.
 
-    begin: what it begins with, given its own initial parameters and what the phase before has learned.
+    begin: what it begins with, given its own initial parameters and what the phase before has learned. stream: which
+    stream of random numbers makes its initial parameters.
     """
 
     name: str
     steps: int
     init: Callable[[Key, Example], Params]
     loss: Loss
-    measure: Callable[[Params, Example], Measured]
+    measure: Callable[[Params, Example], MetricSums]
     begin: Callable[[Params, Params | None], Params] = _own
+    stream: int = 0
+
+
+class Recipe(NamedTuple):
+    """What a family makes of a config and its task.
+
+    label: the system in words. Each phase is given, frozen, what the one before has learned; the last one, "train", is
+    what the experiment is about. facts: what an evaluation says besides, from the last phase's parameters and metrics;
+    it may add to these. report: what a report shows of it, as plain data (`memjax.reporting.description`). shown: of
+    what was predicted of each example of a split, what the report tells of single ones.
+    """
+
+    label: str
+    phases: tuple[Phase, ...]
+    layout: Layout
+    facts: Callable[[Params, dict[str, Any]], dict[str, Any]]
+    report: Mapping[str, Any]
+    shown: Callable[[Split, np.ndarray], dict[str, Any]] | None = None
 
 
 class Experiment(NamedTuple):
     """A config with all that it describes, made and checked; nothing is trained yet.
 
-    Each phase is given, frozen, what the one before has learned; the last one, "train", is what the experiment is
-    about. facts: what an evaluation says besides, from the last phase's parameters and metrics; it may add to these.
+    config: a dataclass that has at least `optimizer`, `training` and `mesh`. settings: the same as plain dicts, which
+    the run folder keeps, with the names of the modules that brought what memjax does not have itself. resolved:
+    settings of a folder with all defaults, to be compared with these.
     """
 
-    config: AnyConfig
-    label: str
-    task: AnyTask
+    config: Any
+    settings: Mapping[str, Any]
+    resolved: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    task_name: str
+    task: Examples
     mesh: Mesh
-    phases: tuple[Phase, ...]
-    facts: Callable[[Params, dict[str, Any]], dict[str, Any]]
+    recipe: Recipe
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """Those of the recipe, in order."""
+        return self.recipe.phases
 
 
 def initial_state(experiment: Experiment, phase: Phase) -> TrainState:
     """The state before the first step of a phase."""
     config, task = experiment.config, experiment.task
     example = {name: jnp.asarray(value[0]) for name, value in task.examples("train", np.zeros(1, int)).items()}
-    key = jax.random.fold_in(jax.random.key(config.training.seed), phase.name == "sampler")
+    key = jax.random.fold_in(jax.random.key(config.training.seed), phase.stream)
     return init_state(phase.init(key, example), make_optimizer(config.optimizer, phase.steps))
 
 
@@ -77,27 +102,21 @@ def run_phase(
     # Several processes each make their part. One makes all of it on one device: what does not fit is an error there,
     # while of eight devices that all ask for too much JAX waits for ever.
     places = placed(mesh, jax.eval_shape(begin, frozen)) if jax.process_count() > 1 else None
-    state = fit(
-        folder,
-        phase.name,
-        make_step(
-            phase.loss,
-            make_optimizer(config.optimizer, phase.steps),
-            mesh,
-            training.batch_size,
-            training.microbatches,
-            training.seed,
-        ),
-        jax.jit(begin, out_shardings=places)(frozen),
-        frozen,
-        lambda params: validate(params, "valid", training.validate_examples),
-        task,
-        training,
-        phase.steps,
-        mesh,
-        console,
-        profile,
+    layout, optimizer = experiment.recipe.layout, make_optimizer(config.optimizer, phase.steps)
+    sizes = training.batch_size, training.microbatches, training.seed
+    job = Fit(
+        folder=folder,
+        name=phase.name,
+        steps=phase.steps,
+        step=make_step(phase.loss, optimizer, mesh, *sizes, layout.extend),
+        frozen=frozen,
+        validate=lambda params: validate(params, "valid", training.validate_examples),
+        task=task,
+        layout=layout,
+        config=training,
+        mesh=mesh,
     )
+    state = fit(job, jax.jit(begin, out_shardings=places)(frozen), console, profile)
     return state.params
 
 
@@ -112,7 +131,8 @@ def load_phase(experiment: Experiment, folder: Path, phase: Phase) -> tuple[int,
 
 def phase_evaluator(experiment: Experiment, phase: Phase) -> Callable[..., dict[str, Any]]:
     """`evaluate(params, split, limit=None) -> metrics` of a phase."""
-    return make_evaluator(phase.measure, experiment.task, experiment.mesh, experiment.config.training.batch_size)
+    layout, batch_size = experiment.recipe.layout, experiment.config.training.batch_size
+    return make_evaluator(phase.measure, experiment.task, layout, experiment.mesh, batch_size)
 
 
 def state_bytes(make_state: Callable[[], Any]) -> int:

@@ -11,7 +11,7 @@ from etils import epath
 from jax.experimental import multihost_utils
 
 from memjax.errors import MemjaxError, one_line, require
-from memjax.training.runs import writing
+from memjax.files import writing
 
 LONGEST = 2000  # bytes of a message that all are told
 
@@ -48,7 +48,7 @@ def require_shared(place: epath.Path) -> None:
     if jax.process_count() == 1:
         return
     number = int(multihost_utils.broadcast_one_to_all(np.array(secrets.randbits(31))))
-    file = place / ".seen"
+    file = place / f".seen-{number}"
 
     def write() -> None:
         with writing(place):

@@ -3,48 +3,42 @@
 import contextlib
 import fcntl
 import json
-from collections.abc import Iterator, Mapping
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from etils import epath
 
-from memjax.config import AnyConfig, from_mapping, to_mapping
-from memjax.errors import MemjaxError, one_line, require
-from memjax.files import read_entries, read_object
+from memjax.errors import MemjaxError, remark, require
+from memjax.files import json_text, open_own, read_entries, read_object, replacing, writing
+from memjax.training.tensorboard import Events
 
 AnyPath: TypeAlias = Path | epath.Path  # local, or in a bucket
+Settings: TypeAlias = Mapping[str, Any]
+
+# What may be changed after the first checkpoint: how far a run goes, and how often it looks and saves.
+FREE = {
+    f"training.{name}" for name in ("steps", "log_every", "validate_every", "validate_examples", "checkpoint_every")
+}
 
 
 def write_json(path: AnyPath, value: Any) -> None:
-    """Writes a JSON file at once or not at all."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    text = json.dumps(value, indent=1, allow_nan=False) + "\n"
-    with writing(path):
-        temporary.write_text(text)
-        temporary.replace(path)
-
-
-@contextlib.contextmanager
-def writing(path: AnyPath) -> Iterator[None]:
-    """Turns what the file system refuses into one line."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or one_line(error)
-    except ValueError as error:  # what TensorStore, below Orbax, says of a full disk, too
-        if isinstance(error, MemjaxError) or "writing" not in str(error):
-            raise
-        reason = one_line(error)
-    else:
+    """Writes a JSON file at once or not at all; an object with a sum over what it holds, by which damage is noticed."""
+    text = json_text(value)
+    if "://" in str(path):  # in a bucket, where an object is whole or not there
+        with writing(path):
+            path.write_text(text)
         return
-    raise MemjaxError(f"cannot write to {path}: {reason}; give another folder, or make room")
+    with replacing(Path(path)) as file:
+        file.write(text.encode())
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Keeps other processes from training in a run folder at the same time."""
-    with writing(folder), (folder / ".lock").open("w") as file:
+    with writing(folder), os.fdopen(open_own(folder / ".lock", os.O_RDWR), "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -54,55 +48,84 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def open_run(config: AnyConfig, *folders: AnyPath) -> None:
-    """Makes the folders of a run with this config, or takes up those that were made for it."""
-    for folder in [folder for folder in folders if not holds(folder, config)]:
+def open_run(settings: Settings, resolved: Callable[[Settings], Settings], *folders: AnyPath) -> None:
+    """Writes the config of a run into its folders, or takes up what they hold; says what is changed."""
+    changed = check_changes(settings, resolved, *folders)
+    for folder in folders:
+        if changed or not (folder / "config.json").exists():
+            with writing(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+            write_json(folder / "config.json", settings)
+    if changed:
+        remark(f"{folders[-1]}: {', '.join(changed)}")
+
+
+def check_changes(settings: Settings, resolved: Callable[[Settings], Settings], *folders: AnyPath) -> list[str]:
+    """What of the settings is another than in these folders of one run, each a phrase.
+
+    Before the first checkpoint anything may be another; then `FREE` alone, which does not change what was computed so
+    far. Raises `MemjaxError` for anything else. resolved: the settings of a folder as this version writes them, for a
+    config that an older version has written.
+    """
+    changed: dict[str, str] = {}
+    for folder in folders:
         with writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / "config.json", to_mapping(config))
+            if not (folder / "config.json").exists():
+                continue
+        held = read_settings(folder)
+        try:
+            held = resolved(held)
+        except MemjaxError as error:
+            path = folder / "config.json"
+            raise MemjaxError(f"{path} is no config of this version ({error}); give another --run") from None
+        for key, own, asked in _differences(_compared(held), _compared(settings), ""):
+            changed[key] = f"config.{key} is {asked!r} now, it was {own!r}"
+            require(
+                key in FREE or not any(map(has_checkpoint, folders)),
+                f"{folder} holds a run with another config (config.{key} is {own!r} there, not {asked!r}); give "
+                "another --run",
+            )
+    return list(changed.values())
 
 
-def holds(folder: AnyPath, config: AnyConfig) -> bool:
-    """Whether a folder is that of a run with this config. Raises `MemjaxError` if it is that of another run."""
-    with writing(folder):
-        if not (folder / "config.json").exists():
-            return False
-    # On another mesh it is the same run.
-    own, asked = (to_mapping(each) | {"mesh": None} for each in (read_config(folder), config))
-    other = _difference(own, asked, "config")
-    require(not other, f"{folder} holds a run with another config ({other}); give another --run, or delete the folder")
-    return True
+def _compared(settings: Settings) -> dict[str, Any]:
+    """Without what is no part of what a run computes: its devices, where its data lies, what brought its parts."""
+    task = {key: value for key, value in settings["task"].items() if key != "data_dir"}
+    return {key: value for key, value in settings.items() if key not in ("mesh", "plugins")} | {"task": task}
 
 
-def _difference(own: Any, asked: Any, path: str) -> str:
-    """The first setting that is another, "" if none is."""
+def _differences(own: Any, asked: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    """The settings that are others: by name, what they are there, and here."""
     if not (isinstance(own, Mapping) and isinstance(asked, Mapping)):
-        return "" if own == asked else f"{path} is {own!r} there, not {asked!r}"
-    keys = dict.fromkeys((*own, *asked))
-    return next(filter(None, (_difference(own.get(key), asked.get(key), f"{path}.{key}") for key in keys)), "")
+        if own != asked:
+            yield path.removeprefix("."), own, asked
+        return
+    for key in dict.fromkeys((*own, *asked)):
+        yield from _differences(own.get(key), asked.get(key), f"{path}.{key}")
 
 
-def read_config(folder: AnyPath) -> AnyConfig:
-    """The config of a run."""
+def read_settings(folder: AnyPath) -> dict[str, Any]:
+    """The config of a run, as it was written."""
     path = folder / "config.json"
     require(path.is_file(), f"{folder} is not a run: it has no config.json; give a folder that `memjax train` made")
-    try:
-        return from_mapping(read_object(path))
-    except MemjaxError as error:
-        if str(path) in str(error):
-            raise
-        raise MemjaxError(f"{path} is no config of this version ({error}); mend it, or delete the run") from None
+    return read_object(path)
 
 
 def has_trained(folder: AnyPath) -> bool:
     """Whether any phase of a run came as far as a line in its log or a checkpoint."""
-    return (folder / "metrics.jsonl").exists() or any(folder.glob("*/[0-9]*"))
+    return (folder / "metrics.jsonl").exists() or has_checkpoint(folder)
+
+
+def has_checkpoint(folder: AnyPath) -> bool:
+    """Whether any phase of a run came as far as a checkpoint."""
+    return any(folder.glob("*/[0-9]*"))
 
 
 def is_whole(folder: Path) -> bool:
     """Whether a run was evaluated at its last step, and not before."""
     path = folder / "evaluation.json"
-    return path.is_file() and read_object(path).get("step") == read_config(folder).training.steps
+    training = read_settings(folder).get("training")
+    return path.is_file() and isinstance(training, Mapping) and read_object(path).get("step") == training.get("steps")
 
 
 class NoLog:
@@ -124,34 +147,30 @@ class MetricsLog:
     """Appends one JSON line for each entry to `metrics.jsonl`, and scalars to TensorBoard files."""
 
     def __init__(self, folder: Path, phase: str):
-        # Imported here: protobuf is slow to load, and evaluation does not need it.
-        from tensorboardX import SummaryWriter
-
         self._phase = phase
         self._path = folder / "metrics.jsonl"
-        self._writer = SummaryWriter(str(folder / "tensorboard" / phase))
+        self._events = Events(folder, phase)
 
     def truncate(self, step: int) -> float:
         """Drops this phase's entries after a step, which a resumed run writes again: the seconds spent until then."""
         if not self._path.exists():
             return 0.0
         kept = [line for line in read_entries(self._path) if line["phase"] != self._phase or line["step"] <= step]
-        temporary = self._path.with_suffix(".tmp")
-        temporary.write_text("".join(json.dumps(line) + "\n" for line in kept))
-        temporary.replace(self._path)
+        with replacing(self._path) as file:
+            file.write("".join(json.dumps(line) + "\n" for line in kept).encode())
         seconds = [line.get("seconds") for line in kept if line["phase"] == self._phase]
-        return max((value for value in seconds if isinstance(value, (int, float))), default=0.0)
+        numbers = [value for value in seconds if isinstance(value, (int, float)) and math.isfinite(value)]
+        return max(numbers, default=0.0)
 
     def write(self, step: int, values: Mapping[str, Any]) -> None:
         """Appends an entry; nested values go to the file only."""
         entry = {"phase": self._phase, "step": step, **values}
-        with self._path.open("a") as file:
-            file.write(json.dumps(entry, allow_nan=False) + "\n")
+        with os.fdopen(open_own(self._path, os.O_WRONLY | os.O_APPEND), "ab") as file:
+            file.write((json.dumps(entry, allow_nan=False) + "\n").encode())
         prefix = f"{values['split']}/" if "split" in values else ""
-        for name, value in values.items():
-            if isinstance(value, float):
-                self._writer.add_scalar(prefix + name, value, step)
+        scalars = {prefix + name: value for name, value in values.items() if isinstance(value, float)}
+        self._events.write(step, scalars)
 
     def close(self) -> None:
-        """Flushes what TensorBoard still holds."""
-        self._writer.close()
+        """Closes TensorBoard's file."""
+        self._events.close()

@@ -1,6 +1,7 @@
 """Where arrays lie: the mesh of all devices, and how batches and states are put on it. The rules: placement.py."""
 
 import math
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from memjax.config import MeshConfig
 from memjax.errors import require
 from memjax.training.placement import spec_of
-from memjax.typing import PyTree
+from memjax.typing import Batch, PyTree
 
 ROWS = ("data", "fsdp")  # the rows of a batch are split over both
 
@@ -82,13 +83,15 @@ def rows_here(mesh: Mesh, batch_size: int) -> slice:
     return slice(min(start for start, _, _ in bounds), max(stop for _, stop, _ in bounds))
 
 
-def place_batch(mesh: Mesh, batch: dict[str, np.ndarray], batch_size: int) -> dict[str, jax.Array]:
-    """A batch over the whole mesh, from this process's rows of it: rows over data and fsdp, segments over sequence."""
+def place_batch(mesh: Mesh, batch: Batch, batch_size: int, segmented: Sequence[str] = ()) -> dict[str, jax.Array]:
+    """A batch over the whole mesh, from this process's rows of it: rows over data and fsdp, and the second axis of what
+    is segmented over sequence.
+    """
     parts = mesh.shape["sequence"]
 
     def place(name: str, x: np.ndarray) -> jax.Array:
         spec = PartitionSpec(ROWS)
-        if parts > 1 and name in ("stream", "mask"):
+        if parts > 1 and name in segmented:
             # Padding segments write nothing.
             x = np.pad(x, [(0, 0), (0, -x.shape[1] % parts)] + [(0, 0)] * (x.ndim - 2))
             spec = PartitionSpec(ROWS, "sequence")

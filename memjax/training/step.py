@@ -9,6 +9,7 @@ import optax
 from jax.sharding import Mesh, PartitionSpec
 
 from memjax.config import OptimizerConfig
+from memjax.training.data import same
 from memjax.training.objective import Example, Loss
 from memjax.training.sharding import ROWS, fsdp_specs, placed, replicated, row_parts
 from memjax.typing import Array, Params
@@ -44,9 +45,18 @@ def init_state(params: Params, optimizer: optax.GradientTransformation) -> Train
 
 
 def make_step(
-    loss: Loss, optimizer: optax.GradientTransformation, mesh: Mesh, batch_size: int, microbatches: int, seed: int
+    loss: Loss,
+    optimizer: optax.GradientTransformation,
+    mesh: Mesh,
+    batch_size: int,
+    microbatches: int,
+    seed: int,
+    extend: Callable[[Example], Example] = same,
 ) -> Callable[[TrainState, Params, Example], tuple[TrainState, Metrics]]:
-    """`step(state, frozen, batch) -> (state, metrics)`, jitted over the mesh; the old state's buffers are reused."""
+    """`step(state, frozen, batch) -> (state, metrics)`, jitted over the mesh; the old state's buffers are reused.
+
+    extend: adds what an example takes from other rows, before the batch is cut into microbatches (see `Layout`).
+    """
     gradient = jax.grad(loss, has_aux=True)
     if microbatches > 1:
         gradient = optax.microbatching.microbatch(
@@ -58,10 +68,7 @@ def make_step(
 
     def step(state: TrainState, frozen: Params, batch: Example) -> tuple[TrainState, Metrics]:
         key = jax.random.fold_in(jax.random.key(seed), state.step)
-        extended = batch | {"key": jax.random.split(key, batch_size)}
-        if "stream" in batch:
-            # Negatives take items from the neighbour's stream, drawn before the batch is cut into microbatches.
-            extended |= {f"other_{name}": jnp.roll(batch[name], 1, axis=0) for name in ("stream", "mask")}
+        extended = extend(batch | {"key": jax.random.split(key, batch_size)})
         gradients, metrics = over_rows(gradient, mesh, state.params, frozen, extended)
         updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
         params = optax.apply_updates(state.params, updates)

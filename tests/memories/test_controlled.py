@@ -15,7 +15,7 @@ import pytest
 from oracles import external as oracle
 from oracles.checking import assert_close, cast, float64, matmuls_that_no_carry_reaches
 
-from memjax import memories, ops
+from memjax import MemjaxError, memories, ops
 from memjax.memories import memorize
 
 T, N, WIDTH = 3, 3, 4
@@ -166,5 +166,5 @@ def test_an_interface_of_another_memory_is_one_clear_line(unchecked):
     memory, params, *_ = made("dnc")
     own, state = cast(weights(params), jnp.float32), memory.initial_state()
     cut = own._replace(interface=ops.InterfaceParams(own.interface.w[:, :-1], own.interface.b[:-1]))
-    with pytest.raises(ValueError, match="interface has 28 numbers, not 27"):
+    with pytest.raises(MemjaxError, match="interface has 28 numbers, not 27"):
         ops.dnc_step(cut, state, jnp.zeros(20))

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from memjax import MemjaxError, memories
-from memjax.memories import memorize
+from memjax import MemjaxError, memories, register_memory
+from memjax.memories import memorize, registration
 
 SIZES = {"slots": 4, "width": 8, "segment": 3, "layers": 1, "heads": 2}
 
@@ -149,3 +149,76 @@ def test_every_memory_refuses_to_have_no_slots(name):
     memories.create(name, **sizes_of(name), **own)
     with raises("slots must be at least 1, not 0"):
         memories.create(name, **{**sizes_of(name), **own, "slots": 0})
+
+
+@pytest.fixture
+def own(monkeypatch):
+    """A memory of a stranger's, and a registry that forgets it."""
+    monkeypatch.setattr(registration, "registry", dict(memories.registry))
+
+    class Sums(memories.Memory):
+        width: int
+        decay: float = 0.5
+
+    return Sums
+
+
+def test_a_registered_memory_is_created_as_any_other(own):
+    assert register_memory("my-sums", own) is own
+    assert memories.create("my-sums", slots=2, width=3, decay=1) == own(2, width=3, decay=1.0)
+    with raises("unknown memory 'my_sums'", "did you mean 'my-sums'?"):
+        memories.create("my_sums", slots=2)
+    with raises("unknown size of the my-sums memory 'wide'"):
+        memories.create("my-sums", slots=2, width=3, wide=3)
+    with raises("the my-sums memory needs width"):
+        memories.create("my-sums", slots=2)
+    with raises("width must be a whole number, not '3'"):
+        memories.create("my-sums", slots=2, width="3")
+
+
+def test_register_memory_is_a_decorator_too(own):
+    assert register_memory("sums")(own) is own
+    assert isinstance(memories.create("sums", slots=2, width=3), own)
+
+
+def test_a_class_that_is_defined_anew_takes_the_place_of_the_old_one(own):
+    anew = type("Sums", (own,), {"__qualname__": own.__qualname__, "__module__": own.__module__})
+    register_memory("sums", own)
+    register_memory("sums", own)
+    register_memory("sums", anew)
+    assert type(memories.create("sums", slots=2, width=3)) is anew
+
+
+@pytest.mark.parametrize("name", ["dnc", "rehearsal"])
+def test_a_name_that_another_class_has_is_refused(own, name):
+    for register in (register_memory, lambda name, cls: register_memory(name)(cls)):
+        with raises(f"the name '{name}' is taken by memjax.memories.", "register", "under another"):
+            register(name, own)
+    assert registration.registry == memories.registry
+
+
+@pytest.mark.parametrize("cls", [int, "DNC", 3, memories.DNC(4, 8, 2, 4)], ids=repr)
+def test_what_is_no_class_of_memories_is_refused(own, cls):
+    for register in (register_memory, lambda name, cls: register_memory(name)(cls)):
+        for name in ("sums", "dnc"):
+            with raises("a memory is a subclass of memjax.memories.Memory, not"):
+                register(name, cls)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a,b", "a=b", "1a", "a.b", "a\nb", None, 3, memories.DNC], ids=repr)
+def test_what_is_no_name_is_refused(own, name, unchecked):
+    with raises("a memory's name has letters, digits, _ and - alone"):
+        register_memory(name, own)
+
+
+def test_sizes_of_an_unknown_kind_are_one_line(own):
+    own.__annotations__["decay"] = "Nowhere"
+    with raises("of what kind the sizes of Sums are is unknown", "Nowhere"):
+        register_memory("sums", own)
+        memories.create("sums", slots=2, width=3)
+
+
+@pytest.mark.parametrize("name", [None, 3, ["dnc"], {}, b"dnc"], ids=repr)
+def test_create_of_what_is_no_name_is_one_line(name, unchecked):
+    with raises("unknown memory"):
+        memories.create(name, slots=2)

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.checking import assert_close, assert_finite
 
-from memjax import ops
+from memjax import MemjaxError, ops
 from memjax.ops.addressing import _rising
 
 N, R, STEPS = 5, 2, 6
@@ -135,5 +135,5 @@ def test_a_row_that_is_erased_and_written_holds_what_was_added():
 
 
 def test_an_even_number_of_shares_is_one_line():
-    with pytest.raises(ValueError, match="odd number of shares, for -s to s, not 2"):
+    with pytest.raises(MemjaxError, match="odd number of shares, for -s to s, not 2"):
         ops.shift_weights(jnp.ones(N), jnp.ones(2))

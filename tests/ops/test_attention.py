@@ -6,7 +6,8 @@ import pytest
 from oracles import cases
 from oracles.checking import assert_close, assert_same, cast
 
-from memjax import ops
+from memjax import MemjaxError, ops
+from memjax.ops.attention import slot_weights
 
 
 @pytest.fixture
@@ -61,6 +62,8 @@ def test_a_read_does_not_depend_on_the_order_of_the_slots(rng):
 
 
 def test_shapes_that_the_annotations_forbid_are_caught(rng, attention):
-    """The run-time checks of these tests are on: without them, this would broadcast."""
+    """Of helpers too: the run-time checks of these tests are on. Without them, this would broadcast."""
     with pytest.raises(jaxtyping.TypeCheckError):
+        slot_weights(attention, normal(rng, 3, 4), normal(rng, 5, 5), jnp.ones(1, bool), normalize="slots")
+    with pytest.raises(MemjaxError, match=r"mask must be a bool array .N. with N = 5 as in items, not bool"):
         ops.slot_attention(attention, normal(rng, 3, 4), normal(rng, 5, 4), jnp.ones(1, bool))

@@ -7,7 +7,7 @@ import pytest
 from oracles import rows as oracle
 from oracles.checking import assert_close, assert_same
 
-from memjax import ops
+from memjax import MemjaxError, ops
 
 
 @pytest.mark.parametrize("size", [1, 3, 8])
@@ -18,7 +18,7 @@ def test_the_newest_rows_are_moved_to_the_bit_and_say_which_are_filled(rng, size
 
 
 def test_a_fifo_has_a_size(unchecked):
-    with pytest.raises(ValueError, match="size must be at least 1, not 0"):
+    with pytest.raises(MemjaxError, match="size must be a whole number of at least 1, not 0"):
         ops.newest_rows(jnp.ones((2, 1)), jnp.ones(2, bool), 0)
 
 

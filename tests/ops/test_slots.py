@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from oracles import cases, slots
 from oracles.checking import assert_close, assert_same, cast, matmuls_that_no_carry_reaches
 
-from memjax import ops
+from memjax import MemjaxError, ops
 
 K, T, N, D = 4, 5, 3, 4
 write_stream = jax.jit(ops.write_stream, static_argnames="normalize")
@@ -135,5 +135,5 @@ def test_only_what_needs_the_slots_is_computed_inside_the_scan():
 def test_integers_are_refused(unchecked):
     """Products in the items' dtype would make integers of the weights."""
     params, initial, segments, _ = arguments()
-    with pytest.raises(TypeError, match="must be floating, not int32"):
+    with pytest.raises(MemjaxError, match=r"segments must be a float array .T, N, dx., not int32"):
         ops.write_stream(params, initial, jnp.asarray(segments).astype(jnp.int32))

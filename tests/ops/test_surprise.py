@@ -15,7 +15,7 @@ from oracles import surprise as oracle
 from oracles.checking import assert_close, cast
 from oracles.surprise import DK, DV, tokens
 
-from memjax import ops
+from memjax import MemjaxError, ops
 
 LINEAR = ("closed_form", "associative", "sequential")
 KINDS = {
@@ -84,7 +84,7 @@ def test_in_chunk_mode_a_stream_is_cut_at_the_borders_of_chunks_or_not_at_all(rn
 
     whole, middle = write(0, 8)[1], write(0, 4)[1]
     assert_close(write(4, 8, middle)[1], whole, 1e-6)
-    with pytest.raises(ValueError, match=r"ends 3 tokens into a chunk.*multiples of chunk_size"):
+    with pytest.raises(MemjaxError, match=r"ends 3 tokens into a chunk.*multiples of chunk_size"):
         write(3, 8, write(0, 3)[1])
 
 
@@ -144,21 +144,21 @@ def test_the_gradient_keeps_no_state_per_token(rng):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"chunk_size": 0}, "chunk_size must be a whole number, at least 1, not 0"),
+        ({"chunk_size": 0}, "chunk_size must be a whole number of at least 1, not 0"),
         ({"chunk_size": 2.5}, "chunk_size must be a whole number"),
-        ({"gradient_at": "tokens"}, "gradient_at must be one of token, chunk, not 'tokens'"),
-        ({"impl": "fast"}, "impl must be one of closed_form.*not 'fast'"),
+        ({"gradient_at": "tokens"}, "unknown gradient_at 'tokens'; did you mean 'token'"),
+        ({"impl": "fast"}, "unknown impl 'fast'; known: associative, closed_form"),
         ({"log_keep": np.full(4, 0.5)}, "log_keep must be the log of a gate in .0, 1.*0.5"),
         ({"log_keep": np.full(4, np.nan)}, "log_keep must be the log of a gate"),
         ({"lr": np.full(4, -0.5)}, "lr must be finite and at least 0.*-0.5"),
         ({"lr": np.full(4, np.inf)}, "lr must be finite"),
-        ({"mask": np.full(4, 0.5)}, "mask must be boolean"),
-        ({"q": np.zeros(()), "k": np.zeros(())}, "q and k must be .L, dk."),
-        ({"lr": np.zeros(5)}, "lr must have one number for each of 4 tokens"),
-        ({"v": np.zeros((5, 2))}, "q and k must be .L, dk."),
-        ({"k": np.zeros((4, 3), int)}, "must be floating"),
+        ({"mask": np.full(4, 0.5)}, "mask must be a bool array .L., not float32"),
+        ({"q": np.zeros(()), "k": np.zeros(())}, "must be a float array .L, dk., not float32"),
+        ({"lr": np.zeros(5)}, "lr must be a float array .L. with L = 4 as in [qk], not float32.5"),
+        ({"v": np.zeros((5, 2))}, "v must be a float array .L, dv. with L = 4"),
+        ({"k": np.zeros((4, 3), int)}, "k must be a float array .L, dk., not int32.*; write k.astype"),
         ({"state": ops.SurpriseState(np.zeros((3, 3)), np.zeros((3, 3)))}, "another memory's.*3, 3.*3, 2"),
-        ({"state": (np.zeros((3, 2)), np.zeros((3, 2)))}, "a state is a SurpriseState, not tuple"),
+        ({"state": (np.zeros((3, 2)), np.zeros((3, 2)))}, "state must be of class SurpriseState, not a tuple"),
     ],
 )
 def test_what_does_not_fit_is_said_in_one_line(rng, unchecked, change, words):
@@ -168,7 +168,7 @@ def test_what_does_not_fit_is_said_in_one_line(rng, unchecked, change, words):
     change = {
         key: x if key in ("chunk_size", "gradient_at", "impl", "state") else jnp.asarray(x) for key, x in change.items()
     }
-    with pytest.raises((ValueError, TypeError), match=words):
+    with pytest.raises(MemjaxError, match=words):
         ops.surprise_linear(**{**arrays, **change})
 
 
@@ -177,7 +177,7 @@ def test_gates_known_inside_a_jitted_function_are_checked_there(rng):
     out = jax.jit(lambda k: ops.surprise_linear(q, k, v, *gates)[0])(k)
     assert_close(out, ops.surprise_linear(q, k, v, *gates)[0], 1e-6)
     bad = -gates[0]
-    with pytest.raises(ValueError, match="log_keep must be the log of a gate"):
+    with pytest.raises(MemjaxError, match="log_keep must be the log of a gate"):
         jax.jit(lambda k: ops.surprise_linear(q, k, v, bad, *gates[1:])[0])(k)
 
 
@@ -224,18 +224,19 @@ def test_an_empty_call_writes_nothing_even_inside_a_chunk(rng):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"weights": (np.eye(3), np.ones(3))}, "weights must be matrices that fit each other"),
+        ({"weights": (np.eye(3), np.ones(3))}, "weights.1. must be a float array ._, _., not float64"),
+        ({"weights": (np.eye(3), np.eye(4))}, "weights must be matrices that fit each other"),
         ({"weights": ()}, "weights must be matrices"),
         ({"weights": (np.eye(4), np.eye(4))}, "weights go from 4 to 4"),
-        ({"impl": "fast"}, "impl must be one of closed_form"),
-        ({"k": np.zeros(4)}, "q and k must be .L, dk."),
+        ({"impl": "fast"}, "unknown impl 'fast'"),
+        ({"k": np.zeros(4)}, "k must be a float array .L, dk., not float64"),
     ],
 )
 def test_what_does_not_fit_a_deep_memory_is_one_line(rng, unchecked, change, words):
     names = ("q", "k", "v", "log_keep", "log_momentum", "lr")
     arrays = cast(dict(zip(names, tokens(rng, 4), strict=True)), jnp.float32)
     weights = (jnp.ones((DK, 4)), jnp.ones((4, DV)))
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(MemjaxError, match=words):
         ops.surprise_mlp(**{"weights": weights, "activation": jax.nn.silu, **arrays, **change})
 
 
@@ -250,5 +251,5 @@ def test_the_recurrence_of_momentum_is_in_float32_and_checks_its_gates():
     half, ones = jnp.full(3, -0.7, jnp.bfloat16), jnp.ones((3, 2), jnp.bfloat16)
     states = ops.momentum_recurrence(half, half.astype(jnp.float32), ones, (ones[0], ones[0]))
     assert all(leaf.dtype == jnp.float32 for leaf in states)
-    with pytest.raises(ValueError, match="log_momentum must be the log of a gate"):
+    with pytest.raises(MemjaxError, match="log_momentum must be the log of a gate"):
         ops.momentum_recurrence(half, -half, ones, (ones[0], ones[0]))

@@ -20,7 +20,7 @@ from oracles import surprise as oracle
 from oracles.checking import assert_close, cast
 from oracles.surprise import DK, DV, tokens
 
-from memjax import ops
+from memjax import MemjaxError, ops
 
 LENGTH = 48
 KINDS = {  # by which name, at what chunk size: for tokens one that divides no shard
@@ -172,9 +172,12 @@ def test_an_empty_stream_writes_nothing(rng):
     ("change", "words"),
     [
         ({"gradient_at": "chunk", "chunk_size": 5}, "a shard of 24 tokens ends inside a chunk of 5.*masked tokens"),
-        ({"gradient_at": "tokens"}, "gradient_at must be one of token, chunk, not 'tokens'"),
+        ({"gradient_at": "tokens"}, "unknown gradient_at 'tokens'"),
         ({"chunk_size": 0}, "chunk_size must be a whole number"),
-        ({"v": np.zeros((LENGTH, 2, 2))}, r"q and k must be .L, dk. and v .L, dv.*24, 3.*24, 2, 2"),
+        (
+            {"v": np.zeros((LENGTH, 2, 2))},
+            r"v must be a float array .L, dv., not a traced float32.24, 2, 2.*batch it with jax.vmap",
+        ),
         ({"memory": np.zeros((3, 3))}, "another memory's.*3, 3.*3, 2"),
     ],
 )
@@ -182,14 +185,14 @@ def test_what_does_not_fit_is_said_in_one_line_about_what_was_given(rng, uncheck
     (q, k, v, *gates), memory, momentum, mask = cast(stream(rng), jnp.float32)
     change = dict(change)
     v, memory = (jnp.asarray(change.pop(name, x), jnp.float32) for name, x in (("v", v), ("memory", memory)))
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(MemjaxError, match=words):
         split_over(2, **change)((q, k, v, *gates), memory, momentum, mask)
 
 
 def test_a_state_inside_a_chunk_is_refused(rng):
     arrays, memory, momentum, _ = cast(stream(rng), jnp.float32)
     state, options = ops.SurpriseState(memory, momentum, 2), {"gradient_at": "chunk", "chunk_size": 3}
-    with pytest.raises(ValueError, match="ends 2 tokens into a chunk"):
+    with pytest.raises(MemjaxError, match="ends 2 tokens into a chunk"):
         jax.vmap(lambda *x: ops.surprise_linear_sharded(*x, state, axis_name="seq", **options), axis_name="seq")(
             *(x.reshape(2, 24, *x.shape[1:]) for x in arrays)
         )

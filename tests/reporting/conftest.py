@@ -3,6 +3,10 @@ import json
 import numpy as np
 import pytest
 
+from memjax.experiments.stream_qa.stream_qa_report import stream_qa_report
+
+PLACES = {"half": ("early", "later"), "quarter": ("1st quarter", "2nd quarter", "3rd quarter", "4th quarter")}
+
 
 def metrics(accuracy, *, tags=None):
     return {"accuracy": accuracy, "loss": 0.25, "tags": tags or {}}
@@ -46,6 +50,7 @@ def make_run(tmp_path):
             "seed": seed,
             "task": {"name": "evidence"},
             "memory": {"name": "rehearsal", "slots": 20},
+            "training": {"steps": 1200},
         }
         (folder / "config.json").write_text(json.dumps(config or usual))
         if lines is None:
@@ -69,6 +74,7 @@ def make_run(tmp_path):
                 "sampler": metrics(0.985, tags=places(0.9, 0.99)),
                 "slot_changes": rng.gamma(1.0, 1.0, (30, 20)).tolist(),
                 "seconds": 34.5,
+                "report": stream_qa_report(PLACES, classes=10, recalled_among=200, sampler=True).to_json(),
             }
         if evaluation is not None:
             (folder / "evaluation.json").write_text(json.dumps(evaluation))

@@ -5,7 +5,7 @@ import pytest
 
 from memjax.errors import MemjaxError
 from memjax.reporting import figures, load_run
-from memjax.reporting.buffer import buffer, draw_buffer
+from memjax.reporting.buffer_picture import draw_buffer
 
 WATCHED = {
     "lines": ["mary took the milk", "john is tired", "mary went home", "where is the milk"],
@@ -36,11 +36,10 @@ def test_the_lines_that_a_question_follows_from_have_a_ring_and_it_says_what_was
 def test_the_report_has_it_where_a_run_has_a_buffer(make_run):
     without = load_run(make_run("without"))
     run = load_run(make_run("with", evaluation={"label": "ST", "metrics": {}, "buffer": WATCHED}))
-    assert buffer([without]) is None
     assert "buffer" in figures([without, run]) and "buffer" not in figures([without])
 
 
 def test_a_buffer_that_cannot_be_drawn_is_one_clear_line(make_run):
     run = load_run(make_run("bad", evaluation={"label": "ST", "metrics": {}, "buffer": WATCHED | {"held": [[99]]}}))
     with pytest.raises(MemjaxError, match="its buffer cannot be drawn"):
-        buffer([run])
+        figures([run])

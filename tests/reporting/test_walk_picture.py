@@ -5,7 +5,7 @@ import pytest
 
 from memjax.errors import MemjaxError
 from memjax.reporting import figures, load_run
-from memjax.reporting.walk import _moments, draw_walk, walk
+from memjax.reporting.walk_picture import _moments, draw_walk
 
 VIEWS = [[[1, 1], [2, 3]], [[1, 2], [2, 0]], [[3, 1], [0, 0]]]
 WATCHED = {
@@ -65,7 +65,7 @@ def test_of_many_views_those_that_were_read_most_are_drawn():
 def test_a_walk_that_cannot_be_drawn_is_one_clear_line(make_run, damage):
     run = load_run(make_run("bad", evaluation={"label": "MQN", "metrics": {}, "maze": damage}))
     with pytest.raises(MemjaxError, match="its maze cannot be drawn") as caught:
-        walk([run])
+        figures([run])
     assert "\n" not in str(caught.value)
 
 
@@ -81,5 +81,4 @@ def test_each_step_has_its_view_and_under_it_those_that_were_held():
 def test_the_report_has_it_where_a_run_walked(make_run):
     without = load_run(make_run("without"))
     run = load_run(make_run("with", evaluation={"label": "MQN", "metrics": {}, "maze": WATCHED}))
-    assert walk([without]) is None
     assert "walk" in figures([without, run]) and "walk" not in figures([without])

@@ -10,8 +10,8 @@ from oracles.checking import assert_finite
 from training.tiny import CONFIGS, config_file, flags, random_params
 
 from memjax import cli
-from memjax.config import to_mapping
-from memjax.models import build, build_sampler
+from memjax.experiments.reading import to_mapping
+from memjax.experiments.stream_qa import build, build_sampler
 from memjax.training import experiment
 from memjax.training.sharding import place_batch
 from memjax.training.step import init_state, make_step
@@ -73,7 +73,7 @@ def two_steps(made):
     example = {name: value[0] for name, value in task.examples("train", np.arange(1)).items()}
     frozen = random_params(build_sampler(config, task.shape), example) if config.needs_sampler else None
     optimizer = optax.sgd(0.01)
-    step = make_step(made.phases[-1].loss, optimizer, made.mesh, 8, 1, 0)
+    step = make_step(made.phases[-1].loss, optimizer, made.mesh, 8, 1, 0, made.recipe.layout.extend)
     first = jax.device_get(random_params(build(config, task.shape), example))
     state = jax.device_put(init_state(first, optimizer), jax.NamedSharding(made.mesh, jax.P()))
     for i in range(2):

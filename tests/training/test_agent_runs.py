@@ -15,11 +15,10 @@ from oracles import retention
 from training.tiny import CONFIGS, config_file, flags, mapping
 
 from memjax import cli, environments
-from memjax.config import from_mapping, to_mapping
 from memjax.errors import MemjaxError
-from memjax.models import build_navigator
-from memjax.training import experiment
-from memjax.training.agents import walk, watch
+from memjax.experiments.maze import build_navigator, walk, watch
+from memjax.experiments.prepare import prepare
+from memjax.experiments.reading import from_mapping, to_mapping
 
 SIZES = {
     "task.train": 16, "task.valid": 8, "task.test": 2, "task.train_lengths": "3", "task.test_lengths": "3,5",
@@ -29,7 +28,7 @@ SIZES = {
 
 
 def prepared(arg="imaze", **changes):
-    return experiment.prepare(from_mapping(mapping(arg, "maze", SIZES, **changes)))
+    return prepare(from_mapping(mapping(arg, "maze", SIZES, **changes)))
 
 
 @functools.cache

@@ -10,9 +10,9 @@ from oracles.checking import assert_close
 from training.tiny import CONFIGS, config_file, flags, mapping
 
 from memjax import cli
-from memjax.config import from_mapping, to_mapping
 from memjax.errors import MemjaxError
-from memjax.training import experiment
+from memjax.experiments.prepare import prepare
+from memjax.experiments.reading import from_mapping, to_mapping
 
 SIZES = {
     "task.bits": 3, "task.shortest": 1, "task.longest": 3, "task.test_lengths": "3,5", "task.train": 40,
@@ -23,7 +23,7 @@ SIZES = {
 
 
 def prepared(arg="copy", **changes):
-    return experiment.prepare(from_mapping(mapping(arg, "algorithmic", SIZES, **changes)))
+    return prepare(from_mapping(mapping(arg, "algorithmic", SIZES, **changes)))
 
 
 @pytest.mark.slow

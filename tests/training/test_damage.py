@@ -1,8 +1,10 @@
 """What a disk, a clock or another program does to a run: it goes on from what is whole, and says so.
 
-Slips that were tried: no digest compared; damaged checkpoints not deleted, so that their step could not be saved again.
+Slips that were tried: no digest compared; damaged checkpoints not deleted, so that their step could not be saved again;
+the step, or the metrics, left out of the digest; only some errors taken for damage, or all of them; links followed.
 """
 
+import json
 import shutil
 import subprocess
 import sys
@@ -13,9 +15,11 @@ import jax
 import numpy as np
 import pytest
 from oracles.checking import assert_same
-from training.test_loop import lines, run
+from training.test_loop import lines, mesh, run, stepper
 
 from memjax.errors import MemjaxError
+from memjax.training import checkpoint
+from memjax.training.step import init_state
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +122,8 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on_when_there_is_room(whole, t
     program = [sys.executable, "-c", FULL, str(folder), what]
     done = subprocess.run(program, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=120)
     assert "one line: cannot write to" in done.stdout, done.stderr
+    assert done.stderr.count("goes on without TensorBoard") == (what == "log")
+    assert "Exception in thread" not in done.stderr
     for got, want in zip(*map(jax.tree.leaves, (jax.device_get(run(folder)), whole[1])), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)  # three steps were taken on one device
 
@@ -131,3 +137,158 @@ def test_when_nothing_is_whole_it_is_one_line_and_nothing_is_deleted(whole, tmp_
         run(folder)
     assert "\n" not in str(caught.value)
     assert (folder / "train" / "3").exists() and (folder / "train" / "6").exists()
+
+
+# Every file of a checkpoint, damaged in every way.
+
+
+def damages(content):
+    """(name, what a file holds then, None if it is gone)."""
+    size = len(content)
+    yield "gone", None
+    yield "empty", b""
+    yield "half", content[: size // 2]
+    yield "without its end", content[:-1]
+    yield "longer", content + b"x"
+    yield "zeros", bytes(size)
+    yield "noise", np.random.default_rng(0).bytes(size)
+    for part in range(4):
+        flipped = bytearray(content)
+        flipped[part * (size - 1) // 3] ^= 0x14
+        yield f"flipped bits, {part} of 3", bytes(flipped)
+
+
+def newest(folder):
+    """(step, state) of the newest whole checkpoint in a folder of them, or the one line that there is none."""
+    like = init_state({"w": np.linspace(-1, 1, 20, dtype=np.float32)}, stepper()[0])
+    try:
+        with checkpoint.open_checkpoints(folder) as manager:
+            state, _ = checkpoint.restore(manager, like, mesh())
+    except MemjaxError as error:
+        assert len(str(error).splitlines()) == 1 and str(folder) in str(error)
+        return None, None
+    return int(state.step), jax.device_get(state)
+
+
+KINDS = [name for name, _ in damages(bytes(9))]
+
+
+@pytest.mark.parametrize("kind", range(len(KINDS)), ids=KINDS)
+def test_whatever_happens_to_a_file_the_older_checkpoint_takes_its_place_or_it_is_one_line(
+    whole, tmp_path, kind, capfd
+):
+    folder = whole[0] / "train"
+    files = [path.relative_to(folder / "6") for path in (folder / "6").rglob("*") if path.is_file()]
+    assert len(files) >= 10
+    passed_over = 0
+    for number, file in enumerate(files):
+        _, content = list(damages((folder / "6" / file).read_bytes()))[kind]
+        for steps in (["6"], ["3", "6"]):
+            copy = tmp_path / f"{number}-{len(steps)}"
+            shutil.copytree(folder, copy)
+            for step in steps:
+                for path in [copy / step / file] if (copy / step / file).exists() else arrays(copy / step):
+                    path.unlink() if content is None else path.write_bytes(content)
+            capfd.readouterr()
+            step, state = newest(copy)
+            said = [line for line in capfd.readouterr().err.splitlines() if line.startswith("memjax: ")]
+            assert step in ((6, 3) if len(steps) == 1 else (6, 3, None))
+            assert len(said) == (step == 3) and (step == 6) <= (not said)
+            if step == 6:
+                assert_same(state, whole[1])  # the file is not needed
+            passed_over += step != 6
+            shutil.rmtree(copy)
+    assert passed_over >= 8  # those that hold the state and the record, of both kinds
+
+
+def test_swapped_and_copied_steps_are_noticed(whole, tmp_path, capsys):
+    swapped, copied = tmp_path / "swapped", tmp_path / "copied"
+    for folder in (swapped, copied):
+        shutil.copytree(whole[0] / "train", folder)
+    for old, new in (("3", "x"), ("6", "3"), ("x", "6")):
+        (swapped / old).rename(swapped / new)
+    assert newest(swapped) == (None, None)
+    shutil.rmtree(copied / "6")
+    shutil.copytree(copied / "3", copied / "6")
+    assert newest(copied)[0] == 3 and "checkpoint 6" in capsys.readouterr().err
+
+
+def record(folder, step):
+    path = folder / str(step) / "record" / "metadata"
+    return path, json.loads(path.read_text())
+
+
+def test_a_checkpoint_of_an_earlier_version_is_read_and_its_step_compared_too(whole, tmp_path, capsys):
+    """Its digest was over the state alone, and had no version."""
+    folder = tmp_path / "train"
+    shutil.copytree(whole[0] / "train", folder)
+    for step in (3, 6):
+        path, found = record(folder, step)
+        assert found["digest"].startswith("2:")
+        state = run_until(step, tmp_path)
+        path.write_text(json.dumps(found | {"digest": checkpoint.digest(state._asdict())}))
+    step, state = newest(folder)
+    assert step == 6 and not capsys.readouterr().err
+    assert_same(state, whole[1])
+    shutil.rmtree(folder / "6")
+    shutil.copytree(folder / "3", folder / "6")
+    assert newest(folder)[0] == 3 and "it is that of step 3" in capsys.readouterr().err
+
+
+def run_until(step, tmp_path):
+    return run(tmp_path / f"until-{step}", steps=step)
+
+
+def test_metrics_of_a_checkpoint_that_are_others_are_noticed(tmp_path, capsys):
+    folder = tmp_path / "run"
+    run(folder, log_every=5)
+    path, found = record(folder / "train", 3)
+    assert len(found["unlogged"]) == 3
+    shutil.rmtree(folder / "train" / "6")
+    for name, unlogged in {"another": [{**entry, "accuracy": 0.5} for entry in found["unlogged"]], "none": 7}.items():
+        path.write_text(json.dumps(found | {"unlogged": unlogged}))
+        assert newest(folder / "train") == (None, None), name
+    del found["unlogged"]
+    path.write_text(json.dumps(found))
+    assert newest(folder / "train") == (None, None)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        PermissionError(13, "Permission denied"),
+        OSError(24, "Too many open files"),
+        ValueError("Error reading local file: Permission denied [os_error_code='13']"),
+        RuntimeError("RESOURCE_EXHAUSTED: out of memory"),
+        MemoryError(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_cannot_be_read_now_is_no_damage_and_nothing_is_deleted(whole, tmp_path, error, monkeypatch):
+    folder = tmp_path / "run"
+    shutil.copytree(whole[0], folder)
+
+    def refuse(*_, **__):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr("orbax.checkpoint.CheckpointManager.restore", refuse)
+        passing = isinstance(error, OSError | ValueError)
+        with pytest.raises(
+            MemjaxError if passing else type(error), match="cannot read checkpoint 6" if passing else None
+        ):
+            run(folder)
+    assert newest(folder / "train")[0] == 6
+
+
+@pytest.mark.parametrize("name", ["train", "train/6"])
+def test_checkpoints_behind_a_link_are_refused_by_name(whole, tmp_path, name):
+    folder, outside = tmp_path / "run", tmp_path / "out"
+    shutil.copytree(whole[0], folder)
+    (folder / name).rename(outside)
+    (folder / name).symlink_to(outside)
+    before = sorted(path.stat().st_mtime_ns for path in outside.rglob("*"))
+    with pytest.raises(MemjaxError, match=f"{name}.* link") as caught:
+        run(folder)
+    assert "\n" not in str(caught.value)
+    assert sorted(path.stat().st_mtime_ns for path in outside.rglob("*")) == before

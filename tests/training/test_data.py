@@ -6,12 +6,13 @@ import grain
 import numpy as np
 import pytest
 from oracles.checking import assert_same
-from training.tiny import tiny
+from training.tiny import layout_of, tiny
 
 from memjax import tasks
 from memjax.errors import MemjaxError
+from memjax.experiments.stream_qa import trimmed
 from memjax.tasks.contract import TaskShape
-from memjax.training.data import evaluation_batches, train_batches, trimmed
+from memjax.training.data import evaluation_batches, train_batches
 
 
 class Counting:
@@ -33,7 +34,7 @@ class Counting:
 
 @contextlib.contextmanager
 def opened(task, batch_size=4, seed=0, **part):
-    data = train_batches(task, batch_size, seed, **part)
+    data = train_batches(task, layout_of(task), batch_size, seed, **part)
     try:
         yield data
     finally:
@@ -102,15 +103,17 @@ def test_every_process_takes_its_rows_of_each_batch():
 
 
 def test_every_process_evaluates_its_rows():
-    whole = list(evaluation_batches(Counting(), "valid", 4))
-    parts = [list(evaluation_batches(Counting(), "valid", 4, rows=slice(i, i + 2))) for i in (0, 2)]
+    whole = list(evaluation_batches(Counting(), layout_of(Counting()), "valid", 4))
+    parts = [
+        list(evaluation_batches(Counting(), layout_of(Counting()), "valid", 4, rows=slice(i, i + 2))) for i in (0, 2)
+    ]
     for (batch, weight), *halves in zip(whole, *parts, strict=True):
         assert [i for half, _ in halves for i in ids(half)] == ids(batch)
         np.testing.assert_array_equal(np.concatenate([weights for _, weights in halves]), weight)
 
 
 def test_evaluation_visits_a_split_once_in_batches_of_one_shape():
-    batches = list(evaluation_batches(Counting(), "valid", 4))
+    batches = list(evaluation_batches(Counting(), layout_of(Counting()), "valid", 4))
     assert [len(weight) for _, weight in batches] == [4, 4, 4]
     assert [i for batch, weight in batches for i, w in zip(ids(batch), weight, strict=True) if w] == list(range(10))
     assert sum(weight.sum() for _, weight in batches) == 10
@@ -118,7 +121,7 @@ def test_evaluation_visits_a_split_once_in_batches_of_one_shape():
 
 @pytest.mark.parametrize(("limit", "expected"), [(5, [0, 2, 4, 6, 8]), (3, [0, 3, 6]), (1, [0]), (99, list(range(10)))])
 def test_a_limit_is_spread_evenly_over_the_split(limit, expected):
-    batches = list(evaluation_batches(Counting(), "valid", 4, limit))
+    batches = list(evaluation_batches(Counting(), layout_of(Counting()), "valid", 4, limit))
     assert [i for batch, weight in batches for i, w in zip(ids(batch), weight, strict=True) if w] == expected
 
 

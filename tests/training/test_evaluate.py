@@ -1,28 +1,30 @@
 """Evaluation against a plain loop over the examples."""
 
 import functools
+from types import SimpleNamespace
 
 import jax
 import numpy as np
 import pytest
-from training.tiny import random_params, tiny
+from training.tiny import layout_of, random_params, tiny
 
 from memjax.config import MeshConfig
+from memjax.experiments.prepare import prepare
+from memjax.experiments.stream_qa import build, measure_answer, slot_changes
 from memjax.memories import memorize
-from memjax.models import build
-from memjax.training import experiment
-from memjax.training.evaluate import Measured, make_evaluator, measure_answer, slot_changes
+from memjax.training.evaluate import MetricSums, make_evaluator
 from memjax.training.objective import answer_metrics
 from memjax.training.sharding import make_mesh
 
 
 @functools.cache
 def made(system="memory"):
-    prepared = experiment.prepare(tiny(system=system))
+    prepared = prepare(tiny(system=system))
     example = {name: value[0] for name, value in prepared.task.examples("train", np.arange(1)).items()}
     model = build(prepared.config, prepared.task.shape)
     params = random_params(model, example)
-    evaluate = make_evaluator(functools.partial(measure_answer, model), prepared.task, prepared.mesh, 8)
+    measure = functools.partial(measure_answer, model)
+    evaluate = make_evaluator(measure, prepared.task, prepared.recipe.layout, prepared.mesh, 8)
     return prepared.task, model, params, evaluate
 
 
@@ -72,7 +74,7 @@ def test_a_limited_evaluation_is_that_of_the_examples_it_takes():
 
 def test_slot_changes_are_the_distances_between_the_slots_before_and_after_each_segment():
     task, model, params, _ = made()
-    changes = slot_changes(model, params, task, 5)
+    changes = slot_changes(model, params, task, layout_of(task), 5)
     assert np.shape(changes) == (task.shape.segments, 3)
     indices = np.arange(5) * task.size("test") // 5
     batch = task.examples("test", indices)
@@ -88,17 +90,45 @@ def test_slot_changes_are_the_distances_between_the_slots_before_and_after_each_
         before = after
 
 
+def test_slot_changes_leave_padding_out():
+    """The mean is over the examples that have the segment; one that none has is a gap; behind the longest, nothing."""
+    task, model, params, _ = made()
+    lengths, gap = np.array([1, 4, 4, 1, 5]), 2
+    assert task.shape.segments >= 6
+    at = np.arange(task.shape.segments)
+    real = (at < lengths[:, None]) & (at != gap)
+
+    def examples(split, indices):
+        batch = task.examples(split, indices)
+        return batch | {"mask": batch["mask"] & real[np.arange(5), :, None]}
+
+    padded = SimpleNamespace(shape=task.shape, notes=(), size=task.size, examples=examples)
+    changes = slot_changes(model, params, padded, layout_of(task), 5)
+    assert len(changes) == 5 and changes[gap] == [None] * 3
+    indices = np.arange(5) * task.size("test") // 5
+    for t in (0, 1, 3, 4):
+        alone = []
+        for i in np.flatnonzero(real[:, t]):
+            batch = {name: x[i : i + 1] for name, x in examples("test", indices).items()}
+            one = SimpleNamespace(size=lambda split: 1, examples=lambda *_, batch=batch: batch)
+            one.shape, one.notes = task.shape, ()
+            alone.append(slot_changes(model, params, one, layout_of(task), 1)[t])
+        np.testing.assert_allclose(changes[t], np.mean(alone, 0), atol=2e-5)
+
+
 def test_what_diverged_counts_as_an_error_and_leaves_no_mean_loss():
     task, *_ = made()
     bad = 7  # of the 36
 
     def measure(params, example):
         number = example["stream"].sum() == task.examples("test", np.arange(bad, bad + 1))["stream"].sum()
-        return Measured(jax.numpy.where(number, jax.numpy.nan, 2.0), *np.ones(3, np.float32))
+        return MetricSums(jax.numpy.where(number, jax.numpy.nan, 2.0), *np.ones(3, np.float32))
 
     same = task.examples("test", np.arange(36))["stream"].sum((1, 2))
     diverged = (same == same[bad]).sum()
-    metrics = make_evaluator(measure, task, make_mesh(MeshConfig(-1, 1, 1, 1), 8), 8)(np.zeros(1), "test")
+    metrics = make_evaluator(measure, task, layout_of(task), make_mesh(MeshConfig(-1, 1, 1, 1), 8), 8)(
+        np.zeros(1), "test"
+    )
     assert metrics["diverged"] == diverged > 0
     np.testing.assert_allclose(metrics["accuracy"], 1 - diverged / 36)
     assert np.isnan(metrics["answer_loss"])

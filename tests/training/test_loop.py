@@ -14,13 +14,15 @@ import numpy as np
 import pytest
 from oracles.checking import assert_same
 from rich.console import Console
-from training.tiny import tiny
+from training.tiny import layout_of, tiny
 
 from memjax import tasks
 from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
 from memjax.errors import MemjaxError, Preempted
+from memjax.experiments.reading import read_config, resolved, to_mapping
+from memjax.files import read_object
 from memjax.training import checkpoint, runs
-from memjax.training.loop import fit
+from memjax.training.loop import Fit, fit
 from memjax.training.sharding import make_mesh
 from memjax.training.step import init_state, make_optimizer, make_step
 
@@ -62,8 +64,8 @@ def run(folder, steps=6, *, step=None, validate=validate, learning_rate=0.01, lo
     optimizer, step_fn = stepper(learning_rate, loss)
     state = init_state({"w": jnp.linspace(-1, 1, 20)}, optimizer)
     config = TrainingConfig(**{**vars(TRAINING), **changes})
-    console = Console(quiet=True)
-    return fit(folder, "train", step or step_fn, state, None, validate, task(), config, steps, mesh(), console)
+    job = Fit(folder, "train", steps, step or step_fn, None, validate, task(), layout_of(task()), config, mesh())
+    return fit(job, state, Console(quiet=True))
 
 
 def stopped_at(number):
@@ -286,19 +288,8 @@ def test_resuming_another_models_checkpoint_is_refused_in_one_line(whole, tmp_pa
     optimizer, step_fn = stepper()
     state = init_state({"w": jnp.zeros(7)}, optimizer)
     with pytest.raises(MemjaxError, match="another model") as caught:
-        fit(
-            tmp_path / "run",
-            "train",
-            step_fn,
-            state,
-            None,
-            validate,
-            task(),
-            TRAINING,
-            6,
-            mesh(),
-            Console(quiet=True),
-        )
+        job = Fit(tmp_path / "run", "train", 6, step_fn, None, validate, task(), layout_of(task()), TRAINING, mesh())
+        fit(job, state, Console(quiet=True))
     assert "\n" not in str(caught.value)
 
 
@@ -351,42 +342,74 @@ def test_two_processes_never_train_in_one_folder(tmp_path):
     assert subprocess.run(command).returncode == 0
 
 
+def open_run(config, folder):
+    runs.open_run(to_mapping(config), resolved, folder)
+
+
 def test_a_run_folder_is_taken_up_by_the_same_config_alone(tmp_path):
     folder = tmp_path / "a" / "run"
-    runs.open_run(tiny(), folder)
-    runs.open_run(tiny(), folder)
-    assert runs.read_config(folder) == tiny()
+    open_run(tiny(), folder)
+    open_run(tiny(), folder)
+    assert read_config(folder) == tiny()
+    (folder / "train" / "2").mkdir(parents=True)  # a checkpoint
     before = (folder / "config.json").read_text()
     with pytest.raises(MemjaxError, match=r"another config \(config.training.seed is 0 there, not 1\)") as caught:
-        runs.open_run(tiny(training__seed=1), folder)
+        open_run(tiny(training__seed=1), folder)
     assert "\n" not in str(caught.value)
     assert (folder / "config.json").read_text() == before
-    assert [path.name for path in folder.iterdir()] == ["config.json"]
+    assert sorted(path.name for path in folder.iterdir()) == ["config.json", "train"]
+
+
+def test_before_the_first_checkpoint_any_setting_may_be_changed_and_is_told(tmp_path, capsys):
+    open_run(tiny(), tmp_path)
+    open_run(tiny(training__seed=1), tmp_path)
+    assert read_config(tmp_path) == tiny(training__seed=1)
+    assert "config.training.seed is 1 now, it was 0" in capsys.readouterr().err
+
+
+def test_after_it_only_how_far_a_run_goes_and_how_often_it_looks(tmp_path, capsys):
+    open_run(tiny(), tmp_path)
+    (tmp_path / "train" / "2").mkdir(parents=True)
+    longer = tiny(training__steps=9, training__log_every=3, training__checkpoint_every=3)
+    open_run(longer, tmp_path)
+    assert read_config(tmp_path) == longer
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and "config.training.steps is 9 now, it was 4" in told and "log_every" in told
+
+
+def test_a_config_that_an_older_version_wrote_has_the_defaults_of_what_is_new(tmp_path, capsys):
+    open_run(tiny(), tmp_path)
+    (tmp_path / "train" / "2").mkdir(parents=True)
+    settings = read_object(tmp_path / "config.json")
+    assert settings["memory"].pop("write_gain") == 1.0  # as if the size were new; the class has this default
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    assert read_config(tmp_path) == tiny()
+    open_run(tiny(), tmp_path)
+    assert not capsys.readouterr().err
 
 
 @pytest.mark.parametrize("where", ["file", "file/below", "/proc/memjax-run"])
 def test_a_run_folder_that_cannot_be_written_is_one_line(tmp_path, where):
     (tmp_path / "file").write_text("here already")
     with pytest.raises(MemjaxError, match="cannot write to") as caught:
-        runs.open_run(tiny(), tmp_path / where)
+        open_run(tiny(), tmp_path / where)
     assert "\n" not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_run_folder_with_too_long_a_name_is_one_line(tmp_path):
     with pytest.raises(MemjaxError):
-        runs.open_run(tiny(), tmp_path / ("x" * 300))
+        open_run(tiny(), tmp_path / ("x" * 300))
 
 
 def test_a_run_that_may_no_longer_be_written_is_one_line(tmp_path, monkeypatch):
-    runs.open_run(tiny(), tmp_path)
+    open_run(tiny(), tmp_path)
 
     def refuse(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(runs.Path, "write_text", refuse)
+    monkeypatch.setattr("memjax.files.os.fsync", refuse)
     with pytest.raises(MemjaxError):
-        runs.open_run(tiny(), tmp_path)
         runs.write_json(tmp_path / "evaluation.json", {})
 
 
@@ -403,7 +426,7 @@ def test_a_run_that_may_no_longer_be_written_is_one_line(tmp_path, monkeypatch):
 def test_a_damaged_config_is_one_line(tmp_path, text):
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(MemjaxError) as caught:
-        runs.read_config(tmp_path)
+        read_config(tmp_path)
     assert "\n" not in str(caught.value)
 
 
@@ -411,5 +434,5 @@ def test_json_is_written_at_once_or_not_at_all(tmp_path):
     runs.write_json(tmp_path / "a.json", {"x": 1})
     with pytest.raises(ValueError):
         runs.write_json(tmp_path / "a.json", {"x": math.nan})
-    assert json.loads((tmp_path / "a.json").read_text()) == {"x": 1}
+    assert read_object(tmp_path / "a.json") == {"x": 1}
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]

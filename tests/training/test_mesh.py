@@ -13,9 +13,11 @@ import pytest
 from jax.sharding import AxisType, Mesh
 from training.tiny import TINY, mapping, tiny
 
-from memjax.config import MeshConfig, from_mapping
+from memjax.config import MeshConfig
 from memjax.errors import MemjaxError
-from memjax.training import checkpoint, experiment
+from memjax.experiments.prepare import prepare
+from memjax.experiments.reading import from_mapping
+from memjax.training import checkpoint
 from memjax.training.data import train_batches
 from memjax.training.phase import initial_state
 from memjax.training.placement import bytes_per_device, placement_table, spec_of
@@ -55,7 +57,7 @@ def made(memory):
     if memory == "surprise":
         own |= {"memory__layers": 1, "memory__heads": 2}
     config = from_mapping(mapping(f"demo,memory={memory}", sizes=sizes, memory__slots=3, **own))
-    return experiment.prepare(config)
+    return prepare(config)
 
 
 @functools.cache
@@ -65,11 +67,12 @@ def trained(memory, name):
     phase, training = made_here.phases[-1], made_here.config.training
     frozen, state = (jax.jit(lambda p=p: initial_state(made_here, p))() for p in (made_here.phases[0], phase))
     frozen, state = (jax.device_put(tree, placed(mesh, tree)) for tree in (frozen.params, state))
-    step = make_step(phase.loss, make_optimizer(made_here.config.optimizer, 4), mesh, training.batch_size, 1, 0)
-    data = train_batches(made_here.task, training.batch_size, 0)
+    optimizer, extend = make_optimizer(made_here.config.optimizer, 4), made_here.recipe.layout.extend
+    step = make_step(phase.loss, optimizer, mesh, training.batch_size, 1, 0, extend)
+    data = train_batches(made_here.task, made_here.recipe.layout, training.batch_size, 0)
     losses, traced, compiled = [], None, None
     for _ in range(3):
-        batch = place_batch(mesh, next(data), training.batch_size)
+        batch = place_batch(mesh, next(data), training.batch_size, made_here.recipe.layout.segmented)
         traced = traced or step.trace(state, frozen, batch)
         compiled = compiled or traced.lower().compile()
         state, metrics = compiled(state, frozen, batch)
@@ -216,7 +219,7 @@ def test_the_whole_batch_is_here_when_there_is_one_process():
 
 def test_microbatches_that_do_not_divide_a_devices_rows_are_one_line():
     with pytest.raises(MemjaxError, match="microbatches 2 must divide 1, the rows"):
-        experiment.prepare(tiny(training__microbatches=2))
+        prepare(tiny(training__microbatches=2))
 
 
 @pytest.mark.parametrize(("before", "after"), [("mixed", "one device"), ("one device", "fsdp"), ("fsdp", "model")])

@@ -13,13 +13,12 @@ from rich.console import Console
 from training.tiny import CONFIGS, config_file, flags, mapping
 
 from memjax import cli
-from memjax.config import from_mapping, to_mapping
 from memjax.errors import MemjaxError
-from memjax.models import build_reader
+from memjax.experiments.prepare import prepare
+from memjax.experiments.reading import from_mapping, to_mapping
+from memjax.experiments.retention import build_reader, rewards, rollout, watch
 from memjax.models.stream_reader import Read
 from memjax.training import experiment
-from memjax.training.retention import watch
-from memjax.training.rewards import rewards, rollout
 
 SIZES = {
     "task.train": 16, "task.valid": 8, "task.test": 4, "model.width": 4, "model.hops": 1, "training.base_steps": 2,
@@ -29,7 +28,7 @@ SIZES = {
 
 
 def prepared(arg="noisy", **changes):
-    return experiment.prepare(from_mapping(mapping(arg, "retention", SIZES, **changes)))
+    return prepare(from_mapping(mapping(arg, "retention", SIZES, **changes)))
 
 
 @functools.cache
@@ -191,7 +190,7 @@ def test_the_picture_of_a_rule_that_draws_is_that_of_its_test():
     batch = trained.task.examples("test", np.zeros(1, int))
     example = {name: jnp.asarray(value[0]) for name, value in batch.items()}
     params = jax.tree.map(lambda leaf: 10 * leaf, trained.phases[-1].init(jax.random.key(0), example))
-    watched = trained.facts(params, {})["buffer"]
+    watched = trained.recipe.facts(params, {})["buffer"]
     assert any(held[0] < t - 3 for t, held in enumerate(watched["held"]) if t > 3)  # not the oldest went each time
     measured = jax.jit(trained.phases[-1].measure)(params, example)
     assert measured.right == sum(question["given"] == question["answer"] for question in watched["questions"])

@@ -11,12 +11,12 @@ from oracles.checking import assert_close
 from training.tiny import CONFIGS, config_file, flags
 
 from memjax import cli
-from memjax.config import from_mapping, to_mapping
 from memjax.errors import MemjaxError
-from memjax.models import build_sequence
+from memjax.experiments.prepare import prepare
+from memjax.experiments.reading import from_mapping, to_mapping
+from memjax.experiments.sequence import build_sequence, measure_sequence, sequence_objective
 from memjax.training import experiment
 from memjax.training.objective import answer_metrics
-from memjax.training.sequences import measure_sequence, sequence_objective
 
 SIZES = {
     "model.width": 8, "model.depth": 1, "model.heads": 2, "model.hidden": 8, "model.window": 4, "model.chunk": 4,
@@ -45,7 +45,7 @@ def mapping(file, arg, sizes):
 @functools.cache
 def made(arg="lmm", block=4):
     """(task, model, parameters, jitted measure in blocks) of a tiny recall."""
-    prepared = experiment.prepare(from_mapping(mapping("recall", arg, RECALL)))
+    prepared = prepare(from_mapping(mapping("recall", arg, RECALL)))
     model = build_sequence(prepared.config.model, prepared.task.shape)
     shapes = jax.eval_shape(lambda: prepared.phases[-1].init(jax.random.key(0), {"tokens": jax.numpy.zeros(2, int)}))
     rng = np.random.default_rng(0)
@@ -117,7 +117,7 @@ def test_a_run_whose_data_is_gone_says_so_in_one_line_and_keeps_what_it_has(tmp_
 def test_a_memory_that_diverges_is_said_and_no_nan_is_written(task, tmp_path, monkeypatch):
     (tmp_path / "text.txt").write_text("a line of a text\n" * 60)
     sizes = RECALL if task == "recall" else {**LANGUAGE, "task.data_dir": str(tmp_path)}
-    made = experiment.prepare(from_mapping(mapping(task, "lmm" if task == "recall" else "ptb", sizes)))
+    made = prepare(from_mapping(mapping(task, "lmm" if task == "recall" else "ptb", sizes)))
     key, example = jax.random.key(0), {"tokens": jax.numpy.zeros(2, int)}
     params = made.phases[-1].init(key, example)
     params = jax.tree.map_with_path(lambda path, x: x * (jax.numpy.inf if "taps" in str(path) else 1), params)
@@ -201,7 +201,7 @@ def test_what_cannot_be_is_one_clear_line_before_anything_compiles(changes, word
         section, _, key = path.rpartition(".")
         (settings[section] if section else settings)[key] = value
     with pytest.raises(MemjaxError, match=words) as caught:
-        experiment.prepare(from_mapping(settings))
+        prepare(from_mapping(settings))
     assert "\n" not in str(caught.value)
 
 

@@ -11,9 +11,8 @@ from oracles.checking import assert_close, assert_finite
 from training.tiny import random_params, tiny
 
 from memjax.config import MeshConfig, OptimizerConfig
-from memjax.models import build
-from memjax.training import experiment
-from memjax.training.objective import rehearsal_objective
+from memjax.experiments.prepare import prepare
+from memjax.experiments.stream_qa import build, neighbours, rehearsal_objective
 from memjax.training.sharding import make_mesh, place_batch
 from memjax.training.step import init_state, make_optimizer, make_step
 
@@ -24,7 +23,7 @@ BATCH = 8
 def rehearsing():
     """`(task, loss, params as NumPy, traces)`; traces grows by one with each trace of the loss."""
     config = tiny(rehearsal__sampler="random")
-    made = experiment.prepare(config)
+    made = prepare(config)
     example = {name: value[0] for name, value in made.task.examples("train", np.arange(1)).items()}
     model = build(config, made.task.shape)
     params = jax.device_get(random_params(model, example))
@@ -48,7 +47,7 @@ def trained(devices=8, microbatches=1, steps=2):
     """`(metrics of each step, parameters at the end, first state, traces)` by plain gradient descent."""
     task, loss, params, traces = rehearsing()
     mesh, optimizer = mesh_of(devices), optax.sgd(0.1)
-    step = make_step(loss, optimizer, mesh, BATCH, microbatches, seed=7)
+    step = make_step(loss, optimizer, mesh, BATCH, microbatches, 7, neighbours)
     state = first = jax.device_put(init_state(params, optimizer), jax.NamedSharding(mesh, jax.P()))
     metrics, before = [], len(traces)
     counts = []
@@ -109,7 +108,7 @@ def shown(step_number=0, seed=7):
         }
 
     optimizer, mesh = optax.sgd(0.1), mesh_of(1)
-    step = make_step(loss, optimizer, mesh, BATCH, 1, seed)
+    step = make_step(loss, optimizer, mesh, BATCH, 1, seed, neighbours)
     state = init_state(jnp.ones(()), optimizer)._replace(step=jnp.asarray(step_number, jnp.int32))
     rng = np.random.default_rng(0)
     batch = {"stream": rng.integers(0, 9, (BATCH, 3, 2)), "mask": rng.random((BATCH, 3, 2)) < 0.5}

@@ -8,8 +8,10 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from memjax.config import from_mapping
-from memjax.training.objective import init_params
+from memjax.experiments.reading import from_mapping
+from memjax.experiments.stream_qa import init_params, neighbours, trimmed
+from memjax.tasks import check_batch
+from memjax.training.data import Layout
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 TINY = {
@@ -64,6 +66,11 @@ def mapping(arg="demo", file="evidence", sizes=TINY, **changes):
 
 def tiny(arg="demo", **changes):
     return from_mapping(mapping(arg, **changes))
+
+
+def layout_of(task):
+    """How batches of a task of stream QA lie."""
+    return Layout(functools.partial(check_batch, task.shape), trimmed, neighbours, ("stream", "mask"))
 
 
 def flags(sizes=TINY, **changes):

@@ -1,0 +1,231 @@
+"""Tables of what was learned, in Markdown, from what `reproduce.py` and `memory_networks.py` wrote."""
+
+from statistics import mean, stdev
+
+from reproduce import RETENTION
+
+
+def percent(values: list[float]) -> str:
+    """Mean in %, with the deviation where there are several."""
+    spread = f" ± {100 * stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{100 * mean(values):.1f}{spread}"
+
+
+def by_row(runs: dict) -> dict[str, list[dict]]:
+    """The runs of each row, in the order of their first."""
+    rows: dict[str, list[dict]] = {}
+    for run in runs.values():
+        rows.setdefault(run["row"], []).append(run)
+    return rows
+
+
+def evidence(found: dict) -> list[str]:
+    """Accuracy by the half and the quarter of the stream that the evidence lies in."""
+    places = [("half", "early"), ("half", "later"), *(("quarter", q) for q in ("1st", "2nd", "3rd", "4th"))]
+    names = [name if tag == "half" else f"{name} quarter" for tag, name in places]
+    head = ["", *(f"{name} %" for name in (*names, "all")), "seeds", "steps"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for row, runs in by_row(found["runs"]).items():
+        split = [[run["metrics"]["tags"][tag][name]["accuracy"] for run in runs] for tag, name in places]
+        every = [run["metrics"]["accuracy"] for run in runs]
+        cells = [row, *map(percent, (*split, every)), str(len(runs)), f"{runs[0]['step']:,}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def every_memory(memories: dict, small: dict) -> dict[str, list[dict]]:
+    """The runs on evidence, small, of every memory and of every memory without rehearsal, out of the two files."""
+    rows = by_row(small["runs"])
+    own = {"rehearsal": "rehearsal", "rehearsal no rehearsal": "no rehearsal", "continual": "continual"}
+    return by_row(memories["runs"]) | {name: rows[row] for name, row in own.items()}
+
+
+def rehearsed(memories: dict, small: dict) -> list[str]:
+    """Accuracy of every memory with and without rehearsal, and its sizes; the best first."""
+    head = ["memory", "rehearsed %", "not rehearsed %", "seeds", "parameters", "state bytes"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    rows = every_memory(memories, small)
+    accuracy = {row: [run["metrics"]["accuracy"] for run in runs] for row, runs in rows.items()}
+    for memory in sorted({row.split()[0] for row in rows}, key=lambda memory: -mean(accuracy.get(memory, [0]))):
+        both = (memory, f"{memory} no rehearsal")
+        cells = [percent(accuracy[row]) if row in rows else "-" for row in both]
+        seeds = ", ".join(str(len(accuracy[row])) for row in both if row in rows)
+        run = next(rows[row][0] for row in both if row in rows)
+        sizes = f"{run['parameters']:,} | {run['state_bytes']:,}"
+        lines.append(f"| {' | '.join([memory, *cells, seeds, sizes])} |")
+    return lines
+
+
+def babi(found: dict) -> list[str]:
+    """Test error by task, and how long its training took."""
+    lines = ["| task | test error % | steps | minutes |", "|---|---|---|---|"]
+    for row, runs in sorted(by_row(found["runs"]).items(), key=lambda item: int(item[0].split()[0])):
+        error = percent([1 - run["metrics"]["accuracy"] for run in runs])
+        minutes = mean(run["seconds"] for run in runs) / 60
+        lines.append(f"| {row} | {error} | {runs[0]['step']:,} | {minutes:.0f} |")
+    return lines
+
+
+def errors_by_task(found: dict) -> dict[str, dict[str, str]]:
+    """Test errors in % of every memory, by task."""
+    errors: dict[str, dict[str, str]] = {}
+    for row, runs in sorted(by_row(found["runs"]).items(), key=lambda item: int(item[0].split()[0])):
+        task, name = row.split(maxsplit=1)
+        errors.setdefault(name, {})[task] = percent([1 - run["metrics"]["accuracy"] for run in runs])
+    return errors
+
+
+def by_task(found: dict) -> list[str]:
+    """Test error of every memory, by task."""
+    errors = errors_by_task(found)
+    tasks = sorted({task for own in errors.values() for task in own}, key=int)
+    lines = [f"| test error % | {' | '.join(f'task {task}' for task in tasks)} |", "|---" * (1 + len(tasks)) + "|"]
+    return [
+        *lines,
+        *(f"| {name} | {' | '.join(errors[name].get(task, '-') for task in tasks)} |" for name in sorted(errors)),
+    ]
+
+
+def accuracies(memory: str, memories: dict, small: dict) -> dict[str, str]:
+    """Accuracy on evidence, small, of one memory, rehearsed and not."""
+    rows = every_memory(memories, small)
+    own = {"rehearsed": rows.get(memory), "not rehearsed": rows.get(f"{memory} no rehearsal")}
+    return {
+        label: f"{percent([run['metrics']['accuracy'] for run in runs])} % right, {len(runs)} seeds"
+        for label, runs in own.items()
+        if runs
+    }
+
+
+def learning(memories: dict, small: dict) -> dict[str, list[tuple[int, float]]]:
+    """Validation accuracy by the step, the mean over the seeds, of every memory, rehearsed and not."""
+    curves = {}
+    for row, runs in every_memory(memories, small).items():
+        together = zip(*(run["validation"] for run in runs), strict=True)
+        curves[row] = [(points[0][0], mean(accuracy for _, accuracy in points)) for points in together]
+    return curves
+
+
+def steps_needed(memories: dict, small: dict) -> list[str]:
+    """After how many steps each memory had answered so many validation questions, in the mean over its seeds."""
+    goals = (0.5, 0.8, 0.9, 0.95)
+    head = [
+        "memory, rehearsed",
+        *(f"{100 * goal:.0f} %" for goal in goals),
+        "not rehearsed, 80 %",
+        "rehearsed, at the end %",
+    ]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    curves = learning(memories, small)
+
+    def first(row: str, goal: float) -> float:
+        return next((step for step, accuracy in curves.get(row, ()) if accuracy >= goal), float("inf"))
+
+    names = sorted({row.split()[0] for row in curves}, key=lambda row: (first(row, 0.8), -curves[row][-1][1]))
+    for memory in names:
+        cells = [first(memory, goal) for goal in goals] + [first(f"{memory} no rehearsal", 0.8)]
+        told = ["not yet" if step == float("inf") else f"{step:,}" for step in cells]
+        told[-1] = told[-1] if f"{memory} no rehearsal" in curves else "-"
+        lines.append(f"| {' | '.join([memory, *told, f'{100 * curves[memory][-1][1]:.1f}'])} |")
+    return lines
+
+
+def wrong_bits(found: dict) -> list[str]:
+    """Wrong bits of a sequence in the mean, by its length; the shortest is the longest of training."""
+    lines = ["| task and cell | wrong bits of a sequence, by length | steps | minutes |", "|---|---|---|---|"]
+    for row, runs in by_row(found["runs"]).items():
+        lengths = list(runs[0]["metrics"]["wrong_bits_by_length"])
+        wrong = {length: mean(run["metrics"]["wrong_bits_by_length"][length] for run in runs) for length in lengths}
+        cells = ", ".join(f"{length}: {number:.3g}" for length, number in wrong.items())
+        lines.append(f"| {row} | {cells} | {runs[0]['step']:,} | {mean(run['seconds'] for run in runs) / 60:.0f} |")
+    return lines
+
+
+PUBLISHED_RETENTION = {
+    "original 5": (41.4, 23.7, 20.3, 17.5, 37.5, 34.7),
+    "noisy 5": (50.2, 40.2, 40.6, 11.7, 41.6, 40.6),
+    "original 10": (16.5, 16.1, 5.0, 4.6, 12.7, 7.1),
+    "noisy 10": (44.1, 18.9, 4.8, 3.9, 38.4, 38.0),
+    "large 10": (32.4, 9.0, 5.1, 5.6, 17.7, 6.3),
+}
+POLICIES = ("fifo", "im", "s", "st", "shuffled_s", "shuffled_st")
+
+
+def retention(found: dict) -> list[str]:
+    """Test error of the best run and in the mean, beside the paper's best; on the public draw where it was tested."""
+    head = ("task, entries, policy", "best error %", "mean error %", "public draw, mean %", "paper's best %", "runs")
+    lines = [f"| {' | '.join((*head, 'minutes'))} |", "|---" * 7 + "|"]
+    rows = by_row(found["runs"])
+    for row, runs in sorted(rows.items(), key=lambda item: RETENTION.index(item[0])):
+        kind, entries, policy, *reward = row.split()
+        sources = [run["metrics"]["tags"].get("source", {}) for run in runs]
+        own = [1 - (s["generated"] if s else run["metrics"])["accuracy"] for s, run in zip(sources, runs, strict=True)]
+        public = percent([1 - source["file"]["accuracy"] for source in sources]) if all(sources) else "-"
+        paper = "-" if reward else PUBLISHED_RETENTION[f"{kind} {entries}"][POLICIES.index(policy)]
+        minutes = mean(run["seconds"] for run in runs) / 60
+        cells = [f"{100 * min(own):.1f}", percent(own), public, f"{paper}", str(len(runs)), f"{minutes:.0f}"]
+        lines.append(f"| {row} | {' | '.join(cells)} |")
+    return lines
+
+
+PUBLISHED_MAZES = {
+    "mqn 5 fifo": (68.9, 60.4),
+    "mqn 5 st": (73.2, 74.8),
+    "frmqn 5 fifo": (84.3, 91.2),
+    "frmqn 5 st": (88.5, 93.7),
+}
+
+
+def mazes(found: dict) -> list[str]:
+    """Success in % of the agents: in I-mazes by length, then on the sets of random mazes, beside the paper's."""
+    lines = []
+    for kind, tag in (("imaze", "length"), ("single_indicator", "mazes")):
+        rows = {row: runs for row, runs in by_row(found["runs"]).items() if row.startswith(kind)}
+        if not rows:
+            continue
+        names = list(next(iter(rows.values()))[0]["metrics"]["tags"][tag])
+        known = tag == "mazes"
+        head = [f"{kind}: agent, entries, policy", *names, *["paper's"] * known, "runs", "minutes"]
+        lines += [*[""] * bool(lines), f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+        for row, runs in rows.items():
+            agent = row.removeprefix(f"{kind} ")
+            cells = [percent([run["metrics"]["tags"][tag][name]["accuracy"] for run in runs]) for name in names]
+            paper = [", ".join(map(str, PUBLISHED_MAZES[agent]))] if known else []
+            minutes = f"{mean(run['seconds'] for run in runs) / 60:.0f}"
+            lines.append(f"| {' | '.join([agent, *cells, *paper, str(len(runs)), minutes])} |")
+    return lines
+
+
+def by_length(found: dict) -> list[str]:
+    """Accuracy by the length of the test, the first that of training, and how long training took."""
+    rows = by_row(found["runs"])
+    lengths = list(next(iter(rows.values()))[0]["metrics"]["tags"]["length"])
+    head = ["accuracy %", *(f"{int(length):,}" for length in lengths), "seeds", "minutes"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for row, runs in rows.items():
+        split = [[run["metrics"]["tags"]["length"][length]["accuracy"] for run in runs] for length in lengths]
+        minutes = mean(run["seconds"] for run in runs) / 60
+        lines.append(f"| {' | '.join([row, *map(percent, split), str(len(runs)), f'{minutes:.0f}'])} |")
+    return lines
+
+
+def language(found: dict) -> list[str]:
+    """Test perplexity, and what it cost."""
+    lines = ["| layers | test perplexity | parameters | state KiB | steps | minutes |", "|---|---|---|---|---|---|"]
+    for row, runs in by_row(found["runs"]).items():
+        run = runs[0]
+        perplexity = mean(run["metrics"]["perplexity"] for run in runs)
+        sizes = f"{run['parameters']:,} | {run['state_bytes'] / 1024:.0f} | {run['step']:,}"
+        lines.append(f"| {row} | {perplexity:.1f} | {sizes} | {mean(run['seconds'] for run in runs) / 60:.0f} |")
+    return lines
+
+
+def memory_network(found: dict) -> list[str]:
+    """Test error by task, beside the paper's."""
+    ours, paper = found["test_error"], found["paper"]
+    lines = [f"| test error % | {' | '.join(ours['tasks'])} | mean |", "|---" * (2 + len(ours["tasks"])) + "|"]
+    theirs = paper["tasks"] or ["-"] * len(ours["tasks"])
+    for name, errors, mean_error in (("here", ours["tasks"].values(), ours["mean"]), ("paper", theirs, paper["mean"])):
+        cells = (error if isinstance(error, str) else f"{error:g}" for error in errors)
+        lines.append(f"| {name} | {' | '.join(cells)} | {mean_error:g} |")
+    return lines

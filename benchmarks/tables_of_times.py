@@ -1,0 +1,136 @@
+"""Tables of how long things take, in Markdown, from what the `bench_*.py` wrote."""
+
+
+def surprise(found: dict) -> list[str]:
+    """How many times the time of the second contender the first one takes: gradient, forward."""
+    ratios = {(row["ratio"], row["job"], row["L"]): row["median"] for row in found["ratios"]}
+    lengths, names = found["sizes"]["lengths"], list(dict.fromkeys(name for name, _, _ in ratios))
+    lines = [f"| gradient, forward | {' | '.join(f'L = {length:,}' for length in lengths)} |"]
+    lines.append("|---" * (1 + len(lengths)) + "|")
+
+    def cell(name: str, length: int) -> str:
+        both = (ratios.get((name, job, length)) for job in ("gradient", "forward"))
+        return ", ".join("-" if ratio is None else f"{ratio:.3g}" for ratio in both)
+
+    return [*lines, *(f"| {name} | {' | '.join(cell(name, length) for length in lengths)} |" for name in names)]
+
+
+def shards(found: dict) -> list[str]:
+    """How many times faster a stream is read in shards: by a share's time, and here, where shards wait for cores."""
+    counts = found["sizes"]["shards"]
+    lines = [f"| unsharded / share, unsharded / here | {' | '.join(f'{count} shards' for count in counts)} |"]
+    lines.append("|---" * (1 + len(counts)) + "|")
+    for one in found["results"]:
+        ratios = ((row["unsharded/share"]["median"], row["unsharded/here"]["median"]) for row in one["rows"])
+        cells = " | ".join(f"{share:.2f}, {here:.2f}" for share, here in ratios)
+        lines.append(f"| {one['dk']} x {one['dv']}, {one['job']} | {cells} |")
+    return lines
+
+
+def memories_cost(found: dict) -> list[str]:
+    """What a token costs in each memory."""
+    lines = ["| memory | us per token, forward | with gradient | state KiB | parameters |", "|---|---|---|---|---|"]
+    pace = {(row["memory"], row["job"]): row["us_per_token"] for row in found["rows"]}
+    for row in found["rows"]:
+        if row["job"] == "forward":
+            cells = (
+                f"{row['us_per_token']:.1f} | {pace[row['memory'], 'gradient']:.1f} | {row['state_bytes'] / 1024:.0f}"
+            )
+            lines.append(f"| {row['memory']} | {cells} | {row['parameters']:,} |")
+    return lines
+
+
+def race(found: dict) -> list[str]:
+    """PyPI's DNC against ours, on one device and on one for each core."""
+    (devices,) = {one["devices"] for one in found["dnc"].values()}
+    lines = [
+        f"| DNC | PyPI's time over ours | quartiles | sharded over {devices} cores | quartiles |",
+        "|---|---|---|---|---|",
+    ]
+    for name, one in found["dnc"].items():
+        sizes = one["sizes"]
+        cells = [f"{name}: {sizes['rows']} rows of {sizes['memory_width']}, R = {sizes['heads']}"]
+        for ratio in one["ratios"].values():
+            cells += [f"{ratio['median']:.1f}", f"{ratio['q1']:.1f} to {ratio['q3']:.1f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def length(found: dict) -> list[str]:
+    """What a token costs in a long sequence, against a short one."""
+    short, long = found["lengths"]
+    lines = [f"| | us per token, L = {short:,} | L = {long:,} | ratio | quartiles |", "|---|---|---|---|---|"]
+    for row in found["rows"]:
+        ratio, pace = row["long/short"], row["us_per_token"]
+        cells = f"{pace['short']:.1f} | {pace['long']:.1f} | {ratio['median']:.2f}"
+        lines.append(f"| {row['layer']}, {row['job']} | {cells} | {ratio['q1']:.2f} to {ratio['q3']:.2f} |")
+    return lines
+
+
+def weak(found: dict) -> list[str]:
+    """What a step takes with more devices, and what each of them holds."""
+    lines = ["| mesh | rows | state KiB on each device | ms a step | cores used | time / ideal | quartiles |"]
+    lines.append("|---" * 7 + "|")
+    for row in found["weak"]:
+        ratio, held = row["time/ideal"], row["state_bytes_per_device"] / 1024
+        milliseconds = 1e3 * row["seconds"]["median"]
+        cells = f"{row['rows']} | {held:,.0f} | {milliseconds:.0f} | {row['cores']:.1f} | {ratio['median']:.2f}"
+        lines.append(f"| {row['mesh']} | {cells} | {ratio['q1']:.2f} to {ratio['q3']:.2f} |")
+    return lines
+
+
+def flat(found: dict) -> list[str]:
+    """What an answer takes, and the bytes of a state, by how much was written."""
+    head = ["memory", "state KiB", *(f"us after {int(goal):,} items" for goal in found["flat"][0]["written"])]
+    lines = [f"| {' | '.join([*head, 'last / first', 'quartiles'])} |", "|---" * (len(head) + 2) + "|"]
+    for row in found["flat"]:
+        facts = list(row["written"].values())
+        ratio = facts[-1]["time/first"]
+        held = sorted({f"{fact['state_bytes'] / 1024:.1f}" for fact in facts})
+        cells = [row["memory"], ", ".join(held), *(f"{1e6 * fact['seconds']['median']:.0f}" for fact in facts)]
+        lines.append(f"| {' | '.join(cells)} | {ratio['median']:.3f} | {ratio['q1']:.3f} to {ratio['q3']:.3f} |")
+    return lines
+
+
+def pod(found: dict) -> list[str]:
+    """The least milliseconds that each part of a step takes on a pod."""
+    rows = found["pod"]
+    head = [
+        f"width {row['width']}, {row['rows_per_device']} rows a chip, {row['data']} x {row['fsdp']}" for row in rows
+    ]
+    lines = [f"| least ms of a step on a v5e-256 | {' | '.join(head)} |", "|---" * (1 + len(head)) + "|"]
+    for name in found["pod"][0]["least_seconds"]:
+        cells = (f"{1e3 * row['least_seconds'][name]:.3g}" for row in found["pod"])
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
+
+
+def write(found: dict) -> list[str]:
+    """The time of `memorize` over that of its encoder, and of others over `memorize`."""
+    ratios = {(row["ratio"], row["job"], row["T"]): row["median"] for row in found["ratios"]}
+    lengths, jobs = found["sizes"]["lengths"], list(dict.fromkeys(row["job"] for row in found["ratios"]))
+    lines = [f"| | {' | '.join(f'T = {length:,}' for length in lengths)} |", "|---" * (1 + len(lengths)) + "|"]
+    for name in dict.fromkeys(row["ratio"] for row in found["ratios"]):
+        for job in jobs:
+            if any((name, job, length) in ratios for length in lengths):
+                times = (ratios.get((name, job, length)) for length in lengths)
+                cells = ("-" if time is None else f"{time:.2f}" for time in times)
+                lines.append(f"| {name.replace('/', ' / ')}, {job} | {' | '.join(cells)} |")
+    return lines
+
+
+def questions(found: dict) -> list[str]:
+    """What questions cost after one write, against the write alone, and against a write for each."""
+    lines = ["| questions | time / that of the write | a write for each / one for all |", "|---|---|---|"]
+    for row in found["questions"]:
+        cells = f"{row['once/write']['median']:.2f} | {row['again/once']['median']:.3g}"
+        lines.append(f"| {row['Q']:,} | {cells} |")
+    return lines
+
+
+def worlds(found: dict) -> list[str]:
+    """How many steps a second are learned from, and how many are walked."""
+    lines = ["| | steps a second |", "|---|---|"]
+    for row in found["learning"]["rows"]:
+        lines.append(f"| learned retention, {row['contender']} | {row['steps_per_second']:,.0f} |")
+    return [*lines, f"| mazes walked, memjax | {found['mazes']['steps_per_second']:,.0f} |"]

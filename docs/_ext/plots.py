@@ -1,0 +1,56 @@
+"""Plots of what was measured, from results/, as small SVG files."""
+
+from pathlib import Path
+
+import matplotlib
+import results_tables
+import tables_of_runs
+
+matplotlib.use("agg")
+import matplotlib.pyplot as plt
+
+STYLE = {"svg.fonttype": "none", "svg.hashsalt": "memjax", "font.size": 9, "axes.spines.top": False}
+STYLE |= {"axes.spines.right": False}
+
+
+def draw(folder: Path) -> None:
+    """All plots of the manual."""
+    with matplotlib.rc_context(STYLE):
+        _save(_learning(), folder / "learning.svg")
+        _save(_cost(), folder / "cost.svg")
+
+
+def _save(figure, path: Path) -> None:
+    figure.savefig(path, metadata={"Date": None}, bbox_inches="tight")
+    plt.close(figure)
+
+
+def _learning():
+    """Validation accuracy on evidence, small, by the step; one panel with rehearsal, one without."""
+    curves = tables_of_runs.learning(*map(results_tables.load, results_tables.EVIDENCE))
+    figure, panels = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True)
+    names = sorted({row.split()[0] for row in curves})
+    colours = dict(zip(names, (*matplotlib.colormaps["tab20"].colors[::2], (0, 0, 0)), strict=False))
+    for panel, suffix, title in ((panels[0], "", "rehearsed"), (panels[1], " no rehearsal", "not rehearsed")):
+        for name in names:
+            if name + suffix in curves:
+                steps, accuracies = zip(*curves[name + suffix], strict=True)
+                panel.plot(steps, [100 * a for a in accuracies], color=colours[name], label=name, lw=1.5)
+        panel.set(title=title, xlabel="steps", ylim=(0, 100))
+        panel.axhline(10, color="0.7", lw=0.8, ls=":")
+    panels[0].set_ylabel("validation accuracy %")
+    panels[0].legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(2.2, 0.5))
+    return figure
+
+
+def _cost():
+    """Accuracy on evidence, small, against what a token costs with its gradient; the area is the bytes of state."""
+    cost = {row["memory"]: row for row in results_tables.load("bench_memories")["rows"] if row["job"] == "gradient"}
+    rows = tables_of_runs.every_memory(*map(results_tables.load, results_tables.EVIDENCE))
+    figure, panel = plt.subplots(figsize=(6.4, 3.4))
+    for name, row in cost.items():
+        accuracy = 100 * sum(run["metrics"]["accuracy"] for run in rows[name]) / len(rows[name])
+        panel.scatter(row["us_per_token"], accuracy, s=row["state_bytes"] / 100, alpha=0.5)
+        panel.annotate(name, (row["us_per_token"], accuracy), xytext=(4, 4), textcoords="offset points", fontsize=8)
+    panel.set(xscale="log", xlabel="us a token, with its gradient", ylabel="evidence, small, rehearsed, %")
+    return figure

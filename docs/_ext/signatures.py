@@ -1,0 +1,50 @@
+"""Signatures as they are written in the source: `items: Float[Array, "T N d"]`, not what Python makes of it."""
+
+import ast
+import dataclasses
+import functools
+import inspect
+import textwrap
+
+
+@functools.cache
+def _tree(source_of):
+    return ast.parse(textwrap.dedent(inspect.getsource(source_of))).body[0]
+
+
+def signature(thing: object) -> tuple[str, str | None] | None:
+    """(arguments, result) of a function or of a class made of fields; None where the source does not say."""
+    try:
+        return _of_class(thing) if inspect.isclass(thing) else _of_function(inspect.unwrap(thing))
+    except (TypeError, OSError, SyntaxError):
+        return None
+
+
+def _of_function(function) -> tuple[str, str | None] | None:
+    node = _tree(function)
+    if not isinstance(node, ast.FunctionDef):
+        return None
+    arguments = node.args
+    for group in (arguments.posonlyargs, arguments.args):
+        if group and group[0].arg in ("self", "cls"):
+            del group[0]
+    return f"({ast.unparse(arguments)})", ast.unparse(node.returns) if node.returns else None
+
+
+def _of_class(cls) -> tuple[str, str | None] | None:
+    if dataclasses.is_dataclass(cls):
+        names = [f.name for f in dataclasses.fields(cls) if f.init and f.name not in ("parent", "name")]
+    elif hasattr(cls, "_fields"):
+        names = list(cls._fields)
+    else:
+        return None
+    written = {}
+    for base in reversed(cls.__mro__):
+        if base.__module__.startswith("memjax"):
+            for node in _tree(base).body:
+                if isinstance(node, ast.AnnAssign):
+                    default = f" = {ast.unparse(node.value)}" if node.value else ""
+                    written[ast.unparse(node.target)] = f": {ast.unparse(node.annotation)}{default}"
+    # A field with a factory has a call for a default, which says nothing to a reader.
+    parts = [name + written.get(name, "").replace("field(default_factory=dict)", "{}") for name in names]
+    return f"({', '.join(parts)})", None

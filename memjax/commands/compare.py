@@ -1,0 +1,97 @@
+"""`memjax compare`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from absl import flags
+
+from memjax.commands.shared import make_console
+from memjax.config.overrides import own_flags, parse_flags, split_source
+from memjax.errors import require, unknown
+from memjax.experiments.arguments import read_settings
+from memjax.experiments.comparing import Planned, check_all, is_finished, train_all
+from memjax.experiments.family import Compared
+from memjax.experiments.reading import family_of, to_mapping
+from memjax.reporting import compare, comparison_rows, load_run, print_comparison, write_report
+from memjax.training.compile_cache import keep_compiled
+from memjax.training.runs import write_json
+
+USAGE = """\
+memjax compare [--config=configs/FILE.py:VARIANT] [--of=all] [--seeds=1] [--rehearsal=both] [--run=FOLDER]
+               [--config.KEY=VALUE ...] [--data_dir=FOLDER] [--plugin=MODULE ...]
+
+Trains several systems in turn and puts them into one table and one page. A finished run is not run again. Without
+--config: memories on the evidence task, configs/evidence.py:small.
+
+  --of          which: all, or names with commas. Memories (--of=dnc,ntm) for tasks that ask a memory; layers for
+                sequences (--of=lmm,mag), cells for algorithmic tasks, policies for retention and mazes.
+                --memories is another name for it
+  --rehearsal   with, without, or both: of memories, each is trained with and without rehearsal
+  --seeds       how many seeds, from 0
+"""
+OLD_NAME = "memories"
+SMALL = "configs/evidence.py:small"
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Runs the command."""
+    values = flags.FlagValues()
+    flags.DEFINE_string("of", "all", "names, with commas, or all", flag_values=values)
+    flags.DEFINE_integer("seeds", 1, "how many seeds, from 0", flag_values=values, lower_bound=1)
+    flags.DEFINE_enum("rehearsal", None, ["both", "with", "without"], "which kind", flag_values=values)
+    flags.DEFINE_string("run", "runs/compared", "the folder of all the runs", flag_values=values)
+    arguments = [a.replace(f"--{OLD_NAME}", "--of", 1) if a.startswith(f"--{OLD_NAME}") else a for a in arguments]
+    own, rest = own_flags(values, arguments)
+    parse_flags(values, own, "compare")
+    require(values.run, "--run= is empty; give it a folder, or leave it out")
+    keep_compiled(None)
+    plan, console, folder = _plan(values, rest), make_console(), Path(values.run)
+    check_all(plan)
+    try:
+        train_all(plan, console)
+    finally:
+        tested = [planned for planned in plan if is_finished(planned)]
+        if tested:
+            rows = {p.row: [load_run(q.folder) for q in tested if q.row == p.row] for p in tested}
+            found = compare(rows)
+            write_json(folder / "comparison.json", found)
+            compared = comparison_rows(found)
+            print_comparison(compared, console)
+            # A line for each row, in the plots: that of its first seed.
+            page = write_report([row[0] for row in rows.values()], folder, comparison=compared)
+            console.out(f"report: {page}")
+
+
+def _plan(values: flags.FlagValues, arguments: Sequence[str]) -> list[Planned]:
+    """All runs of a comparison, their configs read and checked."""
+    source, rest = split_source(arguments, SMALL)
+    first, _ = read_settings([f"--config={source}"])
+    compared = family_of(to_mapping(first)["task"]["name"]).compared
+    for setting in ("memory.name", f"model.{compared.argument}", "training.seed", "system"):
+        given = any(a.startswith(f"--config.{setting}=") for a in arguments)
+        require(not given, f"compare sets config.{setting} itself; see --of and --seeds")
+    known = compared.values()
+    names = list(known) if values.of == "all" else [name for name in values.of.split(",") if name]
+    require(names, f"--of= is empty; name some of {', '.join(known)}, or write all")
+    plan = []
+    for name in dict.fromkeys(names):
+        if name not in known:
+            raise unknown(compared.argument, name, known)
+        for kind, overrides in _kinds(compared, values.rehearsal).items():
+            for seed in range(values.seeds):
+                comma = "," if ":" in source else ":"
+                variant = f"--config={source}{comma}{compared.argument}={name},seed={seed}"
+                config, _ = read_settings([variant, *rest, *overrides])
+                compared.check(config, kind)
+                folder = Path(values.run) / f"{name + kind.replace(' ', '-')}-{seed}"
+                plan.append(Planned(name + kind, seed, config, folder))
+    return plan
+
+
+def _kinds(compared: Compared, rehearsal: str | None) -> dict[str, tuple[str, ...]]:
+    """The kinds of rows that --rehearsal picks: the first one is with it, those behind it are without."""
+    kinds = dict(compared.kinds)
+    require(len(kinds) > 1 or rehearsal is None, "--rehearsal is for memories, which alone can be rehearsed")
+    if rehearsal == "with":
+        return dict(list(kinds.items())[:1])
+    return dict(list(kinds.items())[1:]) if rehearsal == "without" else kinds

@@ -1,0 +1,75 @@
+"""`memjax evaluate`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from absl import flags
+
+from memjax.commands.shared import command_line, make_console, run_folders
+from memjax.config.overrides import override
+from memjax.errors import MemjaxError, require
+from memjax.experiments.arguments import place_data
+from memjax.experiments.prepare import prepare
+from memjax.experiments.reading import from_mapping, read_config, to_mapping
+from memjax.reporting import load_run, print_table
+from memjax.training import experiment
+from memjax.training.compile_cache import keep_compiled
+
+USAGE = """\
+memjax evaluate RUN ... [--split=test] [--data_dir=FOLDER] [--config.task.KEY=VALUE ...] [--plugin=MODULE ...]
+
+Tests the newest checkpoint of each run again. With another split, other data or another length of the same task, what
+is found is kept beside the first evaluation, as evaluation-NAME.json, and shown by `memjax report`.
+
+  --split                  train, valid or test
+  --data_dir               where the task's data lies now
+  --config.task.KEY=VALUE  a setting of the task, for this evaluation alone
+"""
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Runs the command."""
+    values = flags.FlagValues()
+    flags.DEFINE_enum("split", "test", ["train", "valid", "test"], "what is tested", flag_values=values)
+    flags.DEFINE_string("data_dir", None, "where the task's data lies now", flag_values=values)
+    changes = [a for a in arguments if a.lstrip("-").startswith("config")]
+    foreign = [a for a in changes if not a.lstrip("-").startswith("config.task.")]
+    require(not foreign, f"{' '.join(foreign)}: a run is tested as it was trained; config.task. alone may be changed")
+    folders = run_folders([a for a in arguments if a not in changes], values, "evaluate")
+    keep_compiled(None)
+    file = evaluation_file(values.split, changes)
+    for folder in folders:
+        config = read_config(folder)
+        changed = _changed(config, changes, values.data_dir)
+        prepared = prepare(changed)
+        if changed.task != config.task:
+            _check_same_words(config, prepared.task)
+        experiment.evaluate(prepared, folder, values.split, file, command_line())
+    print_table([load_run(folder) for folder in folders], make_console())
+
+
+def evaluation_file(split: str, changes: Sequence[str]) -> str:
+    """The file of a run folder that an evaluation is written to."""
+    parts = [split] if split != "test" else []
+    parts += ["-".join(a.lstrip("-").removeprefix("config.task.").split("=", 1)) for a in changes]
+    name = "".join(c if c.isalnum() or c in "-_." else "_" for c in "-".join(["evaluation", *parts]))
+    return f"{name[:100]}.json"
+
+
+def _changed(config: Any, changes: Sequence[str], data_dir: str | None) -> Any:
+    settings = override(to_mapping(config), changes, lambda settings, name: None)
+    place_data(settings, data_dir)
+    return from_mapping(settings)
+
+
+def _check_same_words(config: Any, task: Any) -> None:
+    """Raises `MemjaxError` if other data has other words or answers: their numbers would mean something else."""
+    if not hasattr(task, "vocabulary"):
+        return
+    try:
+        own = prepare(config).task
+    except MemjaxError:
+        return  # the data that it learned from is not here any more
+    for name in ("vocabulary", "answers"):
+        same = getattr(own, name, None) == getattr(task, name, None)
+        require(same, f"the {name} of this data is another than that of the data which the run has learned from")

@@ -1,0 +1,42 @@
+"""What several commands do alike: where they print, which run folders they are given, the report of runs."""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from absl import flags
+from rich.console import Console
+
+from memjax.config.overrides import parse_flags
+from memjax.errors import MemjaxError, require
+from memjax.reporting import load_run, print_table, write_report
+
+
+def make_console(quiet: bool = False) -> Console:
+    """The terminal; what is no terminal has room for every table."""
+    console = Console(quiet=quiet)
+    return console if console.is_terminal else Console(width=max(console.width, 240), quiet=quiet)
+
+
+def command_line() -> str:
+    """What the user typed, as a shell would take it."""
+    return shlex.join(["memjax", *sys.argv[1:]])
+
+
+def run_folders(arguments: Sequence[str], values: flags.FlagValues, command: str) -> list[Path]:
+    """The run folders that are named."""
+    rest = parse_flags(values, arguments, command)
+    require(rest, "name at least one run folder, such as runs/evidence-demo")
+    return [Path(folder) for folder in rest]
+
+
+def report(folders: Sequence[Path], out: Path, console: Console) -> None:
+    """Prints the table of runs, and writes their page."""
+    loaded = [load_run(folder) for folder in folders]
+    print_table(loaded, console)
+    try:
+        page = write_report(loaded, out)
+    except OSError as error:
+        raise MemjaxError(f"cannot write the report to {out}: {error.strerror}; give another folder") from None
+    console.out(f"report: {page}")

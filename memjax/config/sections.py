@@ -1,0 +1,76 @@
+"""The parts that the configs of all families have: how a run is optimized, how long it is, which devices it uses."""
+
+import dataclasses
+from dataclasses import dataclass
+
+from memjax.checks import at_least, at_most
+from memjax.errors import require
+
+LARGEST_BATCH = 2**20
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """Adam with clipped gradients: linear warm-up, constant, then a linear fall to 0 over the last `decay_steps`."""
+
+    learning_rate: float = 1e-3
+    warmup_steps: int = 100
+    decay_steps: int = 0
+    clip_norm: float = 1.0
+
+    def __post_init__(self):
+        at_least(self, 0, "learning_rate", "warmup_steps", "decay_steps")
+        require(self.clip_norm > 0, f"clip_norm must be above 0, not {self.clip_norm}")
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How long, in what pieces, and how often to look. A batch is split into `microbatches`, one after another.
+
+    checkpoints: where they lie, as `gs://bucket/folder`, each run's in a folder of its name; "": in the run folder.
+    """
+
+    steps: int
+    batch_size: int = 32
+    microbatches: int = 1
+    log_every: int = 10
+    validate_every: int = 100
+    validate_examples: int = 256
+    checkpoint_every: int = 100
+    checkpoints: str = ""
+    seed: int = 0
+
+    def __post_init__(self):
+        at_least(
+            self, 1, "steps", "batch_size", "microbatches", "log_every", "validate_every", "validate_examples",
+            "checkpoint_every",
+        )  # fmt: skip
+        at_least(self, 0, "seed")
+        at_most(self, LARGEST_BATCH, "batch_size")
+        require(
+            self.batch_size % self.microbatches == 0,
+            f"batch_size {self.batch_size} must be a multiple of microbatches {self.microbatches}",
+        )
+
+
+@dataclass(frozen=True)
+class MeshConfig:
+    """Devices along each axis; one may be -1, all the rest. Where a run is computed: no part of what it computes.
+
+    data, fsdp: rows of a batch are split over both; parameters are kept in parts over fsdp. model: heads, hidden units,
+    words. sequence: segments of the stream, while they are encoded.
+    """
+
+    data: int = -1
+    fsdp: int = 1
+    sequence: int = 1
+    model: int = 1
+
+    def __post_init__(self):
+        sizes = dataclasses.asdict(self)
+        for axis, size in sizes.items():
+            require(size == -1 or size >= 1, f"{axis} must be at least 1, or -1 for the rest, not {size}")
+        rest = [axis for axis, size in sizes.items() if size == -1]
+        require(
+            len(rest) < 2, f"{' and '.join(rest)} cannot be -1 at once: one axis may be; data is -1 unless it is set"
+        )

@@ -1,0 +1,66 @@
+"""Runs side by side on one task, one after another; what is finished is not run again."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+
+from memjax.errors import TOO_LARGE, MemjaxError, is_too_large
+from memjax.experiments.prepare import prepare
+from memjax.experiments.reading import read_config
+from memjax.training import experiment, runs
+
+
+class Planned(NamedTuple):
+    """One run of a comparison; runs of a row differ in their seed."""
+
+    row: str
+    seed: int
+    config: Any
+    folder: Path
+
+
+def check_all(plan: Sequence[Planned]) -> None:
+    """Raises `MemjaxError` for a config that cannot be run, before anything is trained or written."""
+    for planned in {planned.row: planned for planned in plan}.values():
+        try:
+            prepare(planned.config)
+        except MemjaxError as error:
+            raise MemjaxError(f"{planned.row}: {error}") from None
+
+
+def is_finished(planned: Planned) -> bool:
+    """Whether its folder holds this run, trained to its end and tested."""
+    try:
+        return runs.is_whole(planned.folder) and read_config(planned.folder) == planned.config
+    except MemjaxError:
+        return False  # damaged: it is tested again
+
+
+def train_all(plan: Sequence[Planned], console: Console) -> None:
+    """Trains and tests every run that is not finished. One that fails does not stop the others.
+
+    Raises `MemjaxError`, after all of them, with what kept some from finishing.
+    """
+    failures = []
+    for number, planned in enumerate(plan, 1):
+        name = f"{planned.row}, seed {planned.seed}"
+        if is_finished(planned):
+            console.out(f"{name}: finished, in {planned.folder}")
+            continue
+        try:
+            prepared = prepare(planned.config)
+            where = f"on {prepared.task_name}, in {planned.folder} (run {number} of {len(plan)})"
+            console.out(name, style="bold", end="")
+            console.out(f" {where}")
+            experiment.train(prepared, planned.folder, console)
+            experiment.evaluate(prepared, planned.folder)
+        except (MemjaxError, MemoryError, OverflowError, RuntimeError) as error:
+            if not isinstance(error, MemjaxError) and not is_too_large(error):
+                raise
+            reason = error if isinstance(error, MemjaxError) else TOO_LARGE
+            console.out(f"{name}: {reason}")
+            failures.append(f"{name} ({reason})")
+    if failures:
+        raise MemjaxError(f"not finished: {'; '.join(failures)}")

@@ -1,0 +1,144 @@
+"""Agents in mazes: what they do and what they keep are learned together, from rewards alone."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from memjax import environments
+from memjax.checks import check_widths
+from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
+from memjax.environments import Mazes
+from memjax.experiments.family import Compared, Family, PolicyName, choices, require_whole_streams
+from memjax.experiments.maze.maze_walk import enter, walk, watch, wins
+from memjax.models import Navigator
+from memjax.reporting.description import Column, Report, WalkPicture, tag_panels
+from memjax.tasks import MazeShape, MazeTask, check_batch
+from memjax.training.actor_critic import ActorCritic, Rollout, actor_critic_loss
+from memjax.training.data import Layout
+from memjax.training.evaluate import MetricSums
+from memjax.training.objective import Example, Loss, Metrics, mean_objective
+from memjax.training.phase import Phase, Recipe, state_bytes
+from memjax.typing import Array, Key, Params
+
+
+@dataclass(frozen=True)
+class NavigatorConfig:
+    """An agent that acts on what it sees and on `entries` of its views (`memjax.models.Navigator`)."""
+
+    base: Literal["frmqn", "mqn"]
+    width: int
+    entries: int
+    policy: PolicyName
+    nop: bool
+
+    def __post_init__(self):
+        check_widths(self, "width", "entries")
+
+
+@dataclass(frozen=True)
+class MazeConfig:
+    """A whole experiment with an agent in mazes."""
+
+    system: Literal["agent"]
+    task: Any
+    model: NavigatorConfig
+    actor_critic: ActorCritic
+    optimizer: OptimizerConfig
+    training: TrainingConfig
+    mesh: MeshConfig = field(default_factory=MeshConfig)
+
+
+def check_maze(config: MazeConfig) -> None:
+    """Raises `MemjaxError` for a mesh that splits streams."""
+    require_whole_streams(config.mesh)
+
+
+def build_navigator(model: NavigatorConfig, codes: int, actions: int) -> Navigator:
+    """The agent that a config describes, for mazes whose views have these codes."""
+    return Navigator(codes, actions, model.base, model.width, model.entries, model.policy, model.nop)
+
+
+def maze_recipe(config: MazeConfig, task: MazeTask) -> Recipe:
+    """The recipe of a config: one phase."""
+    model = config.model
+    agent = build_navigator(model, task.shape.codes, len(environments.ACTIONS))
+    loss = maze_objective(agent, task.mazes, task.shape.steps, config.actor_critic)
+    init, measure = partial(_init, agent, task.mazes), partial(measure_episode, agent, task.mazes)
+    phase = Phase("train", config.training.steps, init, loss, measure)
+
+    def facts(params: Params, metrics: dict[str, Any]) -> dict[str, Any]:
+        del metrics
+        state = state_bytes(lambda: agent.apply(params, method="initial_state"))
+        # In the middle of the test; of I-mazes, neighbours have one indicator each.
+        middle = task.size("test") // 2
+        some = task.examples("test", np.arange(middle, min(middle + 2, task.size("test"))))
+        return {"state_bytes": state, "maze": watch(agent, task.mazes, params, some)}
+
+    label = f"{model.base.upper()}, {model.policy.upper()}, {model.entries} entries"
+    report = maze_report(task.shape.tags).to_json()
+    return Recipe(label, (phase,), Layout(partial(check_batch, task.shape)), facts, report)
+
+
+def maze_objective(agent: Navigator, mazes: Mazes, steps: int, config: ActorCritic) -> Loss:
+    """`actor_critic_loss` of what the agent did and of what its buffer gave up, the mean over the steps of a device's
+    microbatch.
+    """
+
+    def one(params: Params, frozen: Params, example: Example) -> Metrics:
+        del frozen
+        moments = walk(agent, mazes, steps, params, example, example["key"])
+        real, decision = ~moments.before, moments.decision
+        value = jnp.where(real, decision.value, 0)
+        ended = jnp.append(moments.before[1:], True)
+        rollout = Rollout(real, decision.log_prob, decision.entropy, value, moments.reward, ended)
+        loss, parts = actor_critic_loss(rollout, jnp.zeros(()), config)
+        won = (real & ended & (moments.reward > 0)).any()
+        count = {"accuracy": won.astype(jnp.float32), "steps": real.sum().astype(jnp.float32)}
+        return {"loss": loss, **parts, **count}
+
+    def total(means: Metrics) -> tuple[Array, Metrics]:
+        metrics = {name: means[name] for name in ("accuracy", "steps")}
+        per_step = {name: value / means["steps"] for name, value in means.items() if name not in metrics}
+        return per_step.pop("loss"), metrics | per_step
+
+    return mean_objective(one, total)
+
+
+def measure_episode(agent: Navigator, mazes: Mazes, params: Params, example: Example) -> MetricSums:
+    """One episode to its end, the likeliest taken everywhere: right if it ends at the right exit."""
+    won = wins(agent, mazes, params, example)
+    return MetricSums(jnp.zeros(()), jnp.zeros(()), won.astype(jnp.float32), jnp.ones(()))
+
+
+def _init(agent: Navigator, mazes: Mazes, key: Key, example: Example) -> Params:
+    return jax.jit(agent.init)(key, enter(mazes, example)[0])
+
+
+def maze_report(tags: Mapping[str, Sequence[str]]) -> Report:
+    """Agents in mazes. tags: of the task's shape."""
+    success = Column("success %", ("accuracy",), "percent", "higher")
+    walk = WalkPicture(
+        "walk",
+        "What the agent saw and held",
+        "Of two test episodes the one in which a view was held longest. Under the maze, at a few steps, what the agent "
+        "saw (it stands below, looking up), and the views that it held: of which step, how much each was read, and "
+        "with what probability it stayed.",
+        ("maze",),
+    )
+    meaning = "Success: episodes that end at the right exit."
+    return Report(success.name, (success,), (*tag_panels(tags, "percent"), walk), meaning, guessing={"accuracy": 0.5})
+
+
+FAMILY = Family(
+    "maze",
+    MazeConfig,
+    MazeShape,
+    check_maze,
+    maze_recipe,
+    Compared("policy", lambda: choices(NavigatorConfig, "policy")),
+)

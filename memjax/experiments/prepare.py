@@ -1,0 +1,63 @@
+"""From a config to an experiment that can be trained, or to the model that a run has trained."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from memjax import tasks
+from memjax.errors import require
+from memjax.experiments.family import Family
+from memjax.experiments.reading import family_of, plugins_of, read_config, resolved, to_mapping
+from memjax.experiments.stream_qa import StreamQAConfig, build
+from memjax.models import System
+from memjax.training.phase import Experiment, initial_state, load_phase
+from memjax.training.sharding import make_mesh, row_parts
+from memjax.typing import Params
+
+
+def prepare(config: Any) -> Experiment:
+    """Makes the task, the system and the mesh. Raises `MemjaxError` for whatever does not fit, before compiling."""
+    name = tasks.name_of(config.task)
+    family, task = family_of(name), tasks.create(config.task)
+    _check_task(name, task, family)
+    recipe, batch_size = family.make(config, task), config.training.batch_size
+    mesh = make_mesh(config.mesh, batch_size)
+    plugins = plugins_of(config)
+    settings = to_mapping(config) | ({"plugins": list(plugins)} if plugins else {})
+    experiment = Experiment(config, settings, resolved, name, task, mesh, recipe)
+    examples = task.size("train")
+    require(examples >= batch_size, f"there are {examples} training examples, fewer than one batch of {batch_size}")
+    rows, microbatches = batch_size // row_parts(mesh), config.training.microbatches
+    require(
+        rows % microbatches == 0,
+        f"config.training.microbatches {microbatches} must divide {rows}, the rows of a batch that each device has",
+    )
+    recipe.layout.check(task.examples("train", np.arange(batch_size)))
+    jax.eval_shape(lambda: initial_state(experiment, experiment.phases[-1]))  # sizes that cannot be end here
+    return experiment
+
+
+def trained_model(folder: Path | str) -> tuple[System, Params]:
+    """The model of a run on a task that asks a memory, and what it had learned at its newest checkpoint.
+
+    model, params = trained_model("runs/evidence-demo")
+    states = streaming.start(model, params, 1000)
+    """
+    folder = Path(folder)
+    config = read_config(folder)
+    require(isinstance(config, StreamQAConfig), f"{folder} is no run of stream QA; see configs/evidence.py")
+    experiment = prepare(config)
+    return build(config, experiment.task.shape), load_phase(experiment, folder, experiment.phases[-1])[1]
+
+
+def _check_task(name: str, task: Any, family: Family) -> None:
+    """Raises `MemjaxError` for a task that has not what the family's contract says."""
+    lacking = [each for each in ("shape", "notes", "size", "examples") if not hasattr(task, each)]
+    require(not lacking, f"the task {name} lacks {', '.join(lacking)}; see docs/guides/own_task.md")
+    require(
+        isinstance(task.shape, family.shape),
+        f"the shape of the task {name} must be a {family.shape.__name__}, as its family {family.name} has, not "
+        f"{type(task.shape).__name__}",
+    )

@@ -1,0 +1,173 @@
+"""Learned retention: a stream of lines is read into a buffer of few entries, and asked on the way; a policy evicts."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from memjax.checks import at_least, check_counts, check_widths
+from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
+from memjax.experiments.family import Compared, Family, PolicyName, choices, require_whole_streams
+from memjax.experiments.report_columns import ACCURACY, ERROR
+from memjax.experiments.retention.buffer_watch import read_greedily, read_stream, watch
+from memjax.experiments.retention.eviction_rewards import Reward, rewards, rollout
+from memjax.models import StreamReader, answer_rows
+from memjax.reporting.description import BufferPicture, Report, tag_panels
+from memjax.reporting.description import Phase as ShownPhase
+from memjax.tasks import EpisodeShape, Episodic, check_batch
+from memjax.training.actor_critic import ActorCritic, actor_critic_loss
+from memjax.training.data import Layout
+from memjax.training.evaluate import MetricSums
+from memjax.training.objective import Example, Loss, Metrics, answer_metrics, mean_objective
+from memjax.training.phase import Phase, Recipe
+from memjax.typing import Array, Key, Params
+
+
+@dataclass(frozen=True)
+class ReaderConfig:
+    """A memory network on a buffer of `entries`, and what says which of them goes (`memjax.models.StreamReader`)."""
+
+    width: int
+    hops: int
+    entries: int
+    policy: PolicyName
+    nop: bool
+
+    def __post_init__(self):
+        check_widths(self, "width", "entries")
+        check_counts(self, 1, "hops")
+
+
+@dataclass(frozen=True)
+class RetentionTrainingConfig(TrainingConfig):
+    """Training, after `base_steps` under FIFO. reward: what an eviction is rewarded for (`rewards`)."""
+
+    base_steps: int = 0
+    reward: Literal["answers", "facts"] = "answers"
+
+    def __post_init__(self):
+        super().__post_init__()
+        at_least(self, 0, "base_steps")
+
+
+@dataclass(frozen=True)
+class RetentionConfig:
+    """A whole experiment with a policy over a buffer."""
+
+    system: Literal["retention"]
+    task: Any
+    model: ReaderConfig
+    actor_critic: ActorCritic
+    optimizer: OptimizerConfig
+    training: RetentionTrainingConfig
+    mesh: MeshConfig = field(default_factory=MeshConfig)
+
+
+def check_retention(config: RetentionConfig) -> None:
+    """Raises `MemjaxError` for a mesh that splits streams."""
+    require_whole_streams(config.mesh)
+
+
+def build_reader(model: ReaderConfig, task: Episodic, policy: str) -> StreamReader:
+    """The reader that a config describes, for this task, with this policy."""
+    rows, shape = answer_rows(task.vocabulary, task.answers), task.shape
+    sizes = model.width, model.hops, model.entries, policy, model.nop
+    return StreamReader(shape.words, shape.line, shape.questions, rows, *sizes)
+
+
+def retention_recipe(config: RetentionConfig, task: Episodic) -> Recipe:
+    """The recipe of a config: first a phase "base" under FIFO, then with its own policy."""
+    lines, reward = jnp.asarray(task.lines), rewards[config.training.reward]
+    reader, fifo = (build_reader(config.model, task, policy) for policy in (config.model.policy, "fifo"))
+
+    def phase(name: str, steps: int, reader: StreamReader) -> Phase:
+        init, measure = partial(_init, reader, lines), partial(measure_reader, reader, lines)
+        loss = retention_objective(reader, lines, config.actor_critic, reward)
+        return Phase(name, steps, init, loss, measure, _begin)
+
+    first = [phase("base", config.training.base_steps, fifo)] if config.training.base_steps else []
+    phases = (*first, phase("train", config.training.steps, reader))
+
+    def facts(params: Params, metrics: dict[str, Any]) -> dict[str, Any]:
+        del metrics
+        watched = watch(reader, task, params, task.examples("test", np.zeros(1, int)))
+        return {"buffer": watched}
+
+    label = f"{config.model.policy.upper()}, {config.model.entries} entries"
+    report = retention_report(task.shape.tags, task.shape.answers, base=bool(first))
+    return Recipe(label, phases, Layout(partial(check_batch, task.shape)), facts, report.to_json())
+
+
+def retention_objective(reader: StreamReader, lines: Array, config: ActorCritic, reward: Reward) -> Loss:
+    """Answer loss, summed over a stream's questions, and `actor_critic_loss`, its mean over the lines; over a batch.
+
+    Summed over the lines, the critic's error would be ten times the answers' loss, and shape the embeddings, which
+    both share. reward: one of `rewards`, what evictions are rewarded for.
+    """
+
+    def one(params: Params, frozen: Params, example: Example) -> Metrics:
+        del frozen
+        line, label = example["line"], example["label"]
+        asked = label >= 0
+        read = read_stream(reader, lines, params, example, example["key"])
+        metrics = answer_metrics(read.logits, jnp.where(asked, label, 0))
+        answers = jnp.where(asked, metrics["answer_loss"], 0).sum()
+        brought = reward(read.entries, asked, example["support"], metrics["accuracy"])
+        loss, parts = actor_critic_loss(rollout(read, line, brought), jnp.zeros(()), config)
+        count, lines_read = asked.sum(), (line != 0).sum()
+        correct = jnp.where(asked, metrics["accuracy"], 0).sum()
+        means = {name: part / lines_read for name, part in parts.items()}
+        means |= {"answer_loss": answers / count, "accuracy": correct / count}
+        return {"loss": answers + loss / lines_read, **means}
+
+    return mean_objective(one, lambda means: (means.pop("loss"), means))
+
+
+def measure_reader(reader: StreamReader, lines: Array, params: Params, example: Example) -> MetricSums:
+    """One stream: every question is an answer."""
+    label = example["label"]
+    asked, read = label >= 0, read_greedily(reader, lines, params, example)
+    known = label < read.logits.shape[1]
+    metrics = answer_metrics(read.logits, jnp.where(asked & known, label, 0))
+    count = asked.sum().astype(jnp.float32)
+    correct = jnp.where(asked & known, metrics["accuracy"], 0).sum()
+    unknown = (asked & ~known).sum().astype(jnp.float32)
+    loss = jnp.where(asked & known, metrics["answer_loss"], 0).sum()
+    return MetricSums(loss, count, correct, count, unknown=unknown)
+
+
+def _init(reader: StreamReader, lines: Array, key: Key, example: Example) -> Params:
+    return jax.jit(reader.init)(key, lines, example["line"], example["label"] >= 0)
+
+
+def _begin(own: Params, learned: Params | None) -> Params:
+    """A phase's own first parameters, but those that the phase before has trained."""
+    return own if learned is None else {"params": {**own["params"], **learned["params"]}}
+
+
+def retention_report(tags: Mapping[str, Sequence[str]], answers: int, *, base: bool = False) -> Report:
+    """A policy over a buffer. answers, tags: of the task's shape. base: whether the base network is trained first."""
+    held = BufferPicture(
+        "buffer",
+        "What the buffer held",
+        "Which lines of the first test episode the buffer held at each step, before the step's own line.",
+        ("buffer",),
+    )
+    phases = (ShownPhase("base", "base network"),) if base else ()
+    guessing = {"accuracy": 1 / answers, "answer_loss": math.log(answers)}
+    return Report(ERROR.name, (ERROR, ACCURACY), (*tag_panels(tags), held), guessing=guessing, phases=phases)
+
+
+FAMILY = Family(
+    "retention",
+    RetentionConfig,
+    EpisodeShape,
+    check_retention,
+    retention_recipe,
+    Compared("policy", lambda: choices(ReaderConfig, "policy")),
+)

@@ -1,0 +1,211 @@
+"""Sequences of tokens: a language model of attention and surprise memories, or MemN2N's; some tokens are answers."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+
+from memjax.checks import LARGEST_WIDTH, at_least, at_most, check_counts, check_widths
+from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
+from memjax.errors import require
+from memjax.experiments.family import Compared, DtypeName, Family, require_whole_streams
+from memjax.experiments.report_columns import ACCURACY, ERROR
+from memjax.layers import LMM, MAC, MAG, MAL, WindowAttention
+from memjax.models import LanguageModel, MemN2NLanguage, SequenceModel
+from memjax.models.language import BLOCK
+from memjax.reporting.description import Column, Report, tag_panels
+from memjax.tasks import SequenceShape, SequenceTask, check_batch
+from memjax.tasks.sequence import NOTHING
+from memjax.training.data import Layout
+from memjax.training.evaluate import MetricSums
+from memjax.training.objective import Example, Loss, Metrics, answer_metrics, mean_objective
+from memjax.training.phase import Phase, Recipe, state_bytes
+from memjax.typing import Key, Params
+
+LAYERS = {"attention": WindowAttention, "lmm": LMM, "mac": MAC, "mag": MAG, "mal": MAL}
+
+
+@dataclass(frozen=True)
+class SequenceModelConfig:
+    """A language model and its layers (see `memjax.models.language` and the layers' own words for each size).
+
+    window: of attention; the layer lmm has none. gradient_at, chunk, retention: of the memory. memn2n is a model of its
+    own: depth is its hops, window its memory.
+    """
+
+    layer: Literal["attention", "lmm", "mac", "mag", "mal", "memn2n"]
+    width: int
+    depth: int
+    heads: int
+    hidden: int
+    window: int
+    persistent: int
+    momentum: bool
+    forgetting: bool
+    gradient_at: Literal["token", "chunk"]
+    chunk: int
+    retention: float
+    dropout: float
+    dtype: DtypeName
+
+    def __post_init__(self):
+        check_widths(self, "width")
+        check_counts(self, 1, "depth")
+        at_least(self, 1, "heads", "window", "chunk")
+        at_least(self, 0, "hidden", "persistent")
+        at_most(self, LARGEST_WIDTH, "hidden", "window", "chunk")
+        require(0 < self.retention <= 1e6, f"retention must be above 0 and at most 1e6, not {self.retention}")
+        for name in ("momentum", "forgetting"):
+            require(
+                self.remembers or getattr(self, name),
+                f"{name}=False is for layers with a surprise memory; {self.layer} has none",
+            )
+        for name, only in (("heads", 1), ("hidden", 0), ("persistent", 0)):
+            require(
+                self.layer != "memn2n" or getattr(self, name) == only,
+                f"{name} must be {only} for memn2n, which has none, not {getattr(self, name)}",
+            )
+        require(0 <= self.dropout < 1, f"dropout must be in [0, 1), not {self.dropout}")
+        require(
+            self.layer in ("lmm", "mag", "mal") or self.gradient_at == "token",
+            f"gradient_at=chunk is for the layers lmm, mag and mal, not {self.layer}",
+        )
+
+    @property
+    def remembers(self) -> bool:
+        """Whether its layers have a surprise memory."""
+        return self.layer not in ("attention", "memn2n")
+
+
+@dataclass(frozen=True)
+class SequenceConfig:
+    """A whole experiment with sequence layers."""
+
+    system: Literal["sequence"]
+    task: Any
+    model: SequenceModelConfig
+    optimizer: OptimizerConfig
+    training: TrainingConfig
+    mesh: MeshConfig = field(default_factory=MeshConfig)
+
+
+def check_sequence(config: SequenceConfig) -> None:
+    """Raises `MemjaxError` for sections that contradict each other."""
+    require_whole_streams(config.mesh)
+    model, length = config.model, getattr(config.task, "length", config.model.chunk)
+    require(
+        not model.remembers or model.chunk <= length,
+        f"config.model.chunk {model.chunk} is above config.task.length {length}; lower the one, or raise the other",
+    )
+
+
+def build_sequence(model: SequenceModelConfig, shape: SequenceShape) -> SequenceModel:
+    """The language model that a config describes, for a task of this shape. Raises `MemjaxError` for what cannot be."""
+    dtype = jnp.dtype(model.dtype)
+    if model.layer == "memn2n":
+        return MemN2NLanguage(shape.vocabulary, model.width, model.depth, model.window, model.dropout, dtype)
+    layer = LAYERS[model.layer]
+    settings: dict[str, Any] = dataclasses.asdict(model) | {"dtype": dtype}
+    own = {field.name: settings[field.name] for field in dataclasses.fields(layer) if field.name in settings}
+    return LanguageModel(
+        shape.vocabulary, model.width, model.depth, model.hidden, partial(layer, **own), model.dropout, dtype
+    )
+
+
+def sequence_recipe(config: SequenceConfig, task: SequenceTask) -> Recipe:
+    """The recipe of a config: one phase."""
+    shape, model = task.shape, build_sequence(config.model, task.shape)
+    chunk = config.model.chunk
+    block = chunk * max(1, BLOCK // chunk)  # with gradients per chunk a stream is cut between chunks
+    measure = partial(measure_sequence, model, shape.answer, block)
+    phase = Phase("train", config.training.steps, partial(init_sequence, model), sequence_objective(model), measure)
+
+    def facts(params: Params, metrics: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = {"state_bytes": state_bytes(lambda: model.apply(params, method="initial_state"))}
+        if shape.text:
+            found["metrics"] = metrics | {"perplexity": math.exp(min(metrics["answer_loss"], 700))}
+        return found
+
+    report = sequence_report(shape.tags, shape.choices, shape.answer, text=shape.text).to_json()
+    return Recipe(_label(config.model), (phase,), Layout(partial(check_batch, shape)), facts, report)
+
+
+def sequence_objective(model: SequenceModel) -> Loss:
+    """Mean answer loss over the targets of each sequence, then over the batch; whole sequences at once."""
+
+    def one(params: Params, frozen: Params, example: Example) -> Metrics:
+        del frozen
+        rngs = {"dropout": example["key"]}
+        logits, _ = model.apply(params, example["tokens"], train=True, rngs=rngs)
+        asked = example["target"] != NOTHING
+        metrics = answer_metrics(logits, jnp.where(asked, example["target"], 0))
+        return {name: jnp.where(asked, value, 0).sum() / asked.sum() for name, value in metrics.items()}
+
+    return mean_objective(one, lambda means: (means["answer_loss"], means))
+
+
+def measure_sequence(model: SequenceModel, answer: int, block: int, params: Params, example: Example) -> MetricSums:
+    """One sequence of any length, `block` tokens at a time: loss over its targets, and answers that are right.
+
+    answer: the tokens of an answer; above 1 all targets are one answer, which is right when all of them are.
+    """
+    length = example["tokens"].shape[0]
+    block = min(block, length)
+    padding = (0, -length % block)
+    tokens = jnp.pad(example["tokens"], padding).reshape(-1, block)
+    target = jnp.pad(example["target"], padding, constant_values=NOTHING).reshape(-1, block)
+
+    def step(state, inputs):
+        tokens, target = inputs
+        logits, state = model.apply(params, tokens, state)
+        asked = target != NOTHING
+        metrics = answer_metrics(logits, jnp.where(asked, target, 0))
+        of_each = metrics["answer_loss"], metrics["accuracy"], jnp.ones(block)
+        return state, jnp.stack([jnp.where(asked, x, 0).sum() for x in of_each])
+
+    _, sums = jax.lax.scan(step, model.apply(params, method="initial_state"), (tokens, target))
+    loss, correct, asked = sums.sum(0)
+    if answer > 1:
+        return MetricSums(loss, asked, (correct == asked).astype(jnp.float32), jnp.ones(()))
+    return MetricSums(loss, asked, correct, asked)
+
+
+def init_sequence(model: SequenceModel, key: Key, example: Example) -> Params:
+    """Parameters of a language model; their shapes do not depend on the length."""
+    return jax.jit(model.init)(key, example["tokens"][:1])
+
+
+def _label(model: SequenceModelConfig) -> str:
+    if model.layer == "attention":
+        return f"attention over {model.window}"
+    if model.layer == "memn2n":
+        return f"MemN2N, {model.depth} hops over {model.window}"
+    missing = [f"no {name}" for name in ("momentum", "forgetting") if not getattr(model, name)]
+    chunked = [f"gradients per chunk of {model.chunk}"] if model.gradient_at == "chunk" else []
+    return ", ".join([model.layer.upper(), *chunked, *missing])
+
+
+def sequence_report(tags: Mapping[str, Sequence[str]], choices: int, answer: int, *, text: bool = False) -> Report:
+    """Sequence layers. tags, choices, answer, text: of the task's shape."""
+    guessing = {"accuracy": choices**-answer, "answer_loss": math.log(choices)}
+    if text:
+        perplexity = Column("perplexity", ("perplexity",), "number", "lower")
+        return Report(
+            perplexity.name, (perplexity,), tag_panels(tags), "Perplexity: exp of the mean loss of a token.", guessing
+        )
+    return Report(ERROR.name, (ERROR, ACCURACY), tag_panels(tags), guessing=guessing)
+
+
+FAMILY = Family(
+    "sequence",
+    SequenceConfig,
+    SequenceShape,
+    check_sequence,
+    sequence_recipe,
+    Compared("layer", lambda: list(LAYERS)),
+)

@@ -1,0 +1,29 @@
+"""Stream QA: its config, models, losses and measures."""
+
+from memjax.experiments.stream_qa.answer_measures import measure_answer, slot_changes, trimmed
+from memjax.experiments.stream_qa.rehearsal_objective import (
+    answer_objective,
+    init_params,
+    neighbours,
+    rehearsal_objective,
+)
+from memjax.experiments.stream_qa.stream_qa_config import MemoryConfig, ModelConfig, RehearsalConfig, StreamQAConfig
+from memjax.experiments.stream_qa.stream_qa_family import FAMILY
+from memjax.experiments.stream_qa.stream_qa_models import build, build_sampler
+
+__all__ = [
+    "FAMILY",
+    "MemoryConfig",
+    "ModelConfig",
+    "RehearsalConfig",
+    "StreamQAConfig",
+    "answer_objective",
+    "build",
+    "build_sampler",
+    "init_params",
+    "measure_answer",
+    "neighbours",
+    "rehearsal_objective",
+    "slot_changes",
+    "trimmed",
+]

@@ -1,0 +1,57 @@
+"""Questions with their answers and what was predicted, and which answers were taken for which, for the report."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from memjax.tasks import Task
+from memjax.typing import Split
+
+EXAMPLES = 40
+COUNTED = 2000  # of the confusions: examples of a generated task are made again for them
+MOST_ANSWERS = 100  # of a table of confusions that anybody reads
+
+
+def shown_examples(task: Task, split: Split, predictions: np.ndarray) -> dict[str, Any]:
+    """`examples_shown` and `confusions` of an evaluation, from what was predicted of each example of the split."""
+    size = len(predictions)
+    indices = np.arange(min(COUNTED, size)) * size // min(COUNTED, size)
+    batch = task.examples(split, indices)
+    labels, predicted = batch["label"], predictions[indices]
+    examples = []
+    for row in np.arange(min(EXAMPLES, len(indices))) * len(indices) // min(EXAMPLES, len(indices)):
+        tags = {tag: values[batch[tag][row]] for tag, values in task.shape.tags.items()}
+        asked = {"question": question_text(task, batch["query"][row]), "tags": tags}
+        candidates = batch["candidates"][row] if "candidates" in batch else None
+        told = {"answer": labels[row], "prediction": predicted[row]}
+        examples.append(asked | {name: answer_text(task, int(label), candidates) for name, label in told.items()})
+    found: dict[str, Any] = {"examples_shown": examples}
+    if task.shape.answer == "classes" and task.shape.classes <= MOST_ANSWERS:
+        confusions: dict[str, dict[str, int]] = {}
+        for label, given in zip(labels.tolist(), predicted.tolist()):
+            row = confusions.setdefault(answer_text(task, label), {})
+            row[answer_text(task, given)] = row.get(answer_text(task, given), 0) + 1
+        found["confusions"] = confusions
+    return found
+
+
+def question_text(task: Task, query: np.ndarray | np.integer) -> str:
+    """A question in the task's words, if it has a `vocabulary`; else its ids."""
+    return _text(np.atleast_1d(query).tolist(), getattr(task, "vocabulary", None))
+
+
+def answer_text(task: Task, label: int, candidates: np.ndarray | None = None) -> str:
+    """An answer in the task's words, if it has `answers`; else the number of its class."""
+    if label < 0:
+        return "(no answer of train)"
+    if candidates is not None:
+        return _text(candidates[label].tolist(), getattr(task, "vocabulary", None))
+    answers = getattr(task, "answers", None)
+    return str(answers[label]) if answers is not None else str(label)
+
+
+def _text(ids: Sequence[int], vocabulary: Sequence[str] | None) -> str:
+    if vocabulary is None:
+        return " ".join(map(str, ids))
+    return " ".join(str(vocabulary[id]) for id in ids if id)  # 0 is padding

@@ -1,0 +1,161 @@
+"""The config of stream QA: a memory that is asked, or a system that reads the stream directly."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from memjax import memories
+from memjax.checks import at_least, check_counts, check_widths
+from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
+from memjax.config.typed import check_range, typed
+from memjax.errors import require
+from memjax.experiments.family import DtypeName
+
+# What a memory takes from elsewhere in the config.
+ELSEWHERE = {"width": "model.width", "dtype": "model.dtype", "segment": "task"}
+
+
+@dataclass(frozen=True)
+class MemoryConfig:
+    """Which memory, its K, and the sizes that only it has. Width, segment and dtype come from elsewhere."""
+
+    name: str
+    slots: int
+    sizes: Mapping[str, Any]
+
+    def __post_init__(self):
+        at_least(self, 1, "slots")
+
+    @classmethod
+    def read(cls, mapping: Any, path: str) -> "MemoryConfig":
+        """From one group of settings, those of the memory's own among them; what is left out is its class's default."""
+        require(isinstance(mapping, Mapping), f"{path} must be a group of settings, not {mapping!r}")
+        sizes = {key: value for key, value in mapping.items() if key not in ("name", "slots")}
+        for key, source in ELSEWHERE.items():
+            require(key not in sizes, f"{path}.{key} is not a setting of its own: it follows config.{source}")
+        for key, size in sizes.items():
+            check_range(size, f"{path}.{key}")
+        if mapping.get("name") in memories.registry:
+            sizes = own_defaults(mapping["name"]) | sizes
+        common = {key: mapping[key] for key in ("name", "slots") if key in mapping}
+        return typed(cls, common | {"sizes": sizes}, path)
+
+    def plain(self) -> dict[str, Any]:
+        """One group again, as `read` takes it."""
+        return {**self.sizes, "name": self.name, "slots": self.slots}
+
+
+def own_defaults(name: str) -> dict[str, Any]:
+    """The sizes of a memory's own that have a default."""
+    fields = dataclasses.fields(memories.registry[name])
+    apart = {"parent", "name", "num_slots", *ELSEWHERE}
+    return {f.name: f.default for f in fields if f.name not in apart and f.default is not dataclasses.MISSING}
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """What stands around the memory. dtype is that of computation; parameters and state stay float32.
+
+    head_layers: hidden layers before the logits, of a task whose answers are classes.
+    """
+
+    width: int = 64
+    hops: int = 2
+    head_layers: int = 0
+    dtype: DtypeName = "float32"
+
+    def __post_init__(self):
+        check_widths(self, "width")
+        check_counts(self, 1, "hops")
+        check_counts(self, 0, "head_layers")
+        require(self.width % 2 == 0, f"width must be even (two directions of a GRU), not {self.width}")
+
+
+@dataclass(frozen=True)
+class RehearsalConfig:
+    """Weights of the three losses, what is rehearsed, and by what. fragments=0: no rehearsal. negatives=0: all items.
+
+    Weights, fragments and mask_ratio by default as in the papers; layers as fit a CPU.
+
+    norm_slots: LayerNorm on the slots in the rehearser.
+    """
+
+    recollection: float = 1.0
+    familiarity: float = 0.5
+    answer: float = 1.0
+    fragments: int = 6
+    mask_ratio: float = 0.5
+    sampler: Literal["history", "random"] = "random"
+    deterministic: bool = False
+    negatives: int = 0
+    layers: int = 2
+    heads: int = 4
+    norm_slots: bool = False
+
+    def __post_init__(self):
+        check_counts(self, 1, "layers")
+        at_least(self, 1, "heads")
+        at_least(self, 0, "recollection", "familiarity", "answer", "fragments", "negatives")
+
+
+@dataclass(frozen=True)
+class StreamQATrainingConfig(TrainingConfig):
+    """Training, after that of a history sampler where one is needed."""
+
+    sampler_steps: int = 0
+
+    def __post_init__(self):
+        super().__post_init__()
+        at_least(self, 0, "sampler_steps")
+
+
+@dataclass(frozen=True)
+class StreamQAConfig:
+    """A whole experiment with a memory that is asked, or with a system that reads the stream directly."""
+
+    system: Literal["memory", "directly", "multi_hop"]
+    task: Any
+    memory: MemoryConfig
+    training: StreamQATrainingConfig
+    model: ModelConfig = field(default_factory=ModelConfig)
+    rehearsal: RehearsalConfig = field(default_factory=RehearsalConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    mesh: MeshConfig = field(default_factory=MeshConfig)
+
+    @property
+    def rehearses(self) -> bool:
+        """Whether training has anything but the answer loss."""
+        weighted = self.rehearsal.recollection > 0 or self.rehearsal.familiarity > 0
+        return self.system == "memory" and self.rehearsal.fragments > 0 and weighted
+
+    @property
+    def needs_sampler(self) -> bool:
+        """Whether a history sampler is trained first."""
+        return self.rehearses and self.rehearsal.sampler == "history"
+
+
+def check_stream_qa(config: StreamQAConfig) -> None:
+    """Raises `MemjaxError` for sections that contradict each other."""
+    model, rehearsal, training = config.model, config.rehearsal, config.training
+    require(
+        config.system != "memory" or model.width % rehearsal.heads == 0,
+        f"config.model.width {model.width} must be a multiple of config.rehearsal.heads {rehearsal.heads}",
+    )
+    require(
+        config.system != "memory" or config.rehearses or rehearsal.answer > 0,
+        "no loss is left to train with; give config.rehearsal.answer, recollection or familiarity a weight above 0",
+    )
+    if config.rehearses:
+        require(
+            0 < rehearsal.mask_ratio < 1, f"config.rehearsal.mask_ratio must be in (0, 1), not {rehearsal.mask_ratio}"
+        )
+        require(
+            training.batch_size > 1, "config.training.batch_size must be above 1: negatives come from other streams"
+        )
+        require(
+            rehearsal.sampler == "random" or rehearsal.fragments % 2 == 0,
+            f"config.rehearsal.fragments must be even with the history sampler, not {rehearsal.fragments}",
+        )
+    if config.needs_sampler:
+        require(training.sampler_steps > 0, "config.training.sampler_steps must be above 0 with the history sampler")

@@ -1,0 +1,87 @@
+"""Stream QA: a stream is read once, then a question is asked. A sampler is trained first where one is needed."""
+
+from functools import partial
+from typing import Any
+
+from memjax import memories
+from memjax.errors import require
+from memjax.experiments.family import Compared, Family
+from memjax.experiments.stream_qa.answer_measures import measure_answer, slot_changes, trimmed
+from memjax.experiments.stream_qa.rehearsal_objective import (
+    answer_objective,
+    init_params,
+    neighbours,
+    rehearsal_objective,
+)
+from memjax.experiments.stream_qa.shown_examples import shown_examples
+from memjax.experiments.stream_qa.stream_qa_config import StreamQAConfig, check_stream_qa
+from memjax.experiments.stream_qa.stream_qa_models import build, build_sampler
+from memjax.experiments.stream_qa.stream_qa_report import stream_qa_report
+from memjax.functional import functional
+from memjax.models import HistorySampler, MemoryModel, System
+from memjax.tasks import Task, TaskShape, check_batch
+from memjax.training.data import Layout
+from memjax.training.objective import Loss
+from memjax.training.phase import Phase, Recipe, state_bytes
+from memjax.typing import Params
+
+SLOT_EXAMPLES = 64
+
+
+def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
+    """The recipe of a config: the sampler's phase where there is one, then the system's."""
+    model, training = build(config, task.shape), config.training
+    layout = Layout(partial(check_batch, task.shape), trimmed, neighbours, ("stream", "mask"))
+    sampler = build_sampler(config, task.shape) if config.needs_sampler else None
+    phases = []
+    if sampler:
+        phases.append(_phase("sampler", training.sampler_steps, sampler, answer_objective(sampler), stream=1))
+    if isinstance(model, MemoryModel):
+        loss = rehearsal_objective(model, config.rehearsal, config.rehearses, sampler)
+    else:
+        loss = answer_objective(model)
+    phases.append(_phase("train", training.steps, model, loss))
+
+    def facts(params: Params, metrics: dict[str, Any]) -> dict[str, Any]:
+        del metrics
+        found: dict[str, Any] = {}
+        if isinstance(model, MemoryModel):
+            own = {"params": params["params"]["memory"]}
+            found["state_bytes"] = state_bytes(lambda: functional(model.memory).initial_state(own))
+            found["slot_changes"] = slot_changes(model, params, task, layout, min(SLOT_EXAMPLES, task.size("test")))
+        return found
+
+    among = config.rehearsal.negatives + 1 if config.rehearsal.negatives else task.shape.items
+    report = stream_qa_report(task.shape.tags, task.shape.classes, among, sampler=sampler is not None).to_json()
+    return Recipe(_label(config), tuple(phases), layout, facts, report, partial(shown_examples, task))
+
+
+def _phase(name: str, steps: int, model: System | HistorySampler, loss: Loss, stream: int = 0) -> Phase:
+    return Phase(name, steps, partial(init_params, model), loss, partial(measure_answer, model), stream=stream)
+
+
+def _label(config: StreamQAConfig) -> str:
+    if config.system == "memory":
+        return f"{config.memory.name} memory" + ("" if config.rehearses else ", no rehearsal")
+    return {"directly": "Directly Reason", "multi_hop": "Multi-Hop Reason"}[config.system]
+
+
+def _check_kind(config: StreamQAConfig, kind: str) -> None:
+    require(config.system == "memory", f"only memories are compared, config.system is {config.system!r}")
+    require(config.rehearses != bool(kind), "with these settings nothing is rehearsed; say --rehearsal=without")
+
+
+FAMILY = Family(
+    "stream_qa",
+    StreamQAConfig,
+    TaskShape,
+    check_stream_qa,
+    stream_qa_recipe,
+    Compared(
+        "memory",
+        lambda: list(memories.registry),
+        {"": (), " without rehearsal": ("--config.rehearsal.fragments=0",)},
+        _check_kind,
+    ),
+    yardsticks=("directly", "multi_hop"),
+)

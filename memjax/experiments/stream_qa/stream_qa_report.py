@@ -1,0 +1,62 @@
+"""What a report shows of stream QA."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from memjax.experiments.report_columns import ACCURACY, ERROR
+from memjax.reporting.description import Bars, Column, HeatMap, Phase, Report, tag_panels
+
+SAMPLER = Phase(
+    "sampler",
+    "history sampler",
+    "history sampler (reads the stream)",
+    "The history sampler answers with the whole stream before it, which a memory cannot.",
+)
+SLOTS = HeatMap(
+    "slots",
+    "Which slots were written",
+    "How much each segment of the stream changed each slot, in the mean over the test examples that have the segment; "
+    "every map has its own scale.",
+    ("slot_changes",),
+    "segment of the stream",
+    "slot",
+    "change of the slot",
+)
+
+
+def stream_qa_report(
+    tags: Mapping[str, Sequence[str]], classes: int, recalled_among: int, *, sampler: bool = False
+) -> Report:
+    """Stream QA. tags: of the task's shape. The result is early, later and all where the evidence has a place; the mean
+    error of the tasks where several are learned together; error and accuracy otherwise.
+    """
+    guessing = {
+        "accuracy": 1 / classes,
+        "answer_loss": math.log(classes),
+        "recollection_loss": math.log(recalled_among),
+        "familiarity_loss": 2 * math.log(2),
+    }
+    phases = (SAMPLER,) if sampler else ()
+    if "half" in tags:
+        early, later = (
+            Column(f"{half} %", ("tags", "half", half, "accuracy"), "percent", "higher") for half in ("early", "later")
+        )
+        everything = Column("all %", ("accuracy",), "percent", "higher")
+        places = Bars(
+            "places",
+            "Where the evidence lies",
+            "Accuracy by the place of the evidence in the stream, with 95% intervals for the number of examples.",
+            {tag: f"by {tag} of the stream" for tag in ("half", "quarter") if tag in tags},
+        )
+        others = tag_panels(tag for tag in tags if tag not in places.tags)
+        meaning = "Early, later, all: accuracy where the evidence lies in the first half, the second half, anywhere."
+        columns = (early, later, everything)
+        return Report(everything.name, columns, (*others, places, SLOTS), meaning, guessing, phases)
+    panels = (*tag_panels(tags), SLOTS)
+    if len(tags.get("task", ())) > 1:
+        path = ("tags", "task", "*", "accuracy")
+        error = Column("mean error %", path, "error", "lower")
+        over = Column("tasks over 5%", path, "error", "lower", 5.0)
+        meaning = "Mean error: the mean over the tasks of the error of each."
+        return Report(error.name, (error, over), panels, meaning, guessing, phases)
+    return Report(ERROR.name, (ERROR, ACCURACY), panels, guessing=guessing, phases=phases)

@@ -1,0 +1,168 @@
+"""The memories by name: the registry, what other packages put into it, and `create`, which makes any of them."""
+
+import dataclasses
+import typing
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
+
+import jax.numpy as jnp
+import numpy as np
+
+from memjax.errors import MemjaxError, require, unknown
+from memjax.memories.compressive import CompressiveMemory
+from memjax.memories.continual import ContinualMemory
+from memjax.memories.contract import Memory
+from memjax.memories.dmsdnc import DMSDNC
+from memjax.memories.dnc import DNC
+from memjax.memories.eviction_memory import EvictionMemory
+from memjax.memories.memn2n import MemN2NMemory
+from memjax.memories.ntm import NTM
+from memjax.memories.nutm import NUTM
+from memjax.memories.rehearsal import RehearsalMemory
+from memjax.memories.stm import TwoMemory
+from memjax.memories.surprise import SurpriseMemory
+
+registry: dict[str, type[Memory]] = {
+    "compressive": CompressiveMemory,
+    "continual": ContinualMemory,
+    "dmsdnc": DMSDNC,
+    "dnc": DNC,
+    "ntm": NTM,
+    "nutm": NUTM,
+    "memn2n": MemN2NMemory,
+    "rehearsal": RehearsalMemory,
+    "retention": EvictionMemory,
+    "stm": TwoMemory,
+    "surprise": SurpriseMemory,
+}
+
+# Each of these is traced and compiled by itself: of many more than that nobody sees the end.
+COUNTS = {"layers", "rate", "read_heads", "recent"}
+MOST = 100
+LARGEST = 2**20  # of the other sizes: far more than fits; products of larger ones end the process in XLA
+
+WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a name"}
+
+M = TypeVar("M", bound=type[Memory])
+
+
+@overload
+def register_memory(name: str) -> Callable[[M], M]: ...
+@overload
+def register_memory(name: str, cls: M) -> M: ...
+def register_memory(name: str, cls: Any = None) -> Any:
+    """Enters a memory of your own under a name, by which `create`, configs and the command line then find it.
+
+    A function, `register_memory("mine", Mine)`, or a decorator of the class. Returns the class. To define a class anew,
+    as when a notebook's cell runs again, takes the place of the old one.
+
+    Raises `MemjaxError` for a name that another class has or that has other characters than letters, digits, `_` and
+    `-`, and for what is no subclass of `Memory`.
+
+    >>> @register_memory("sums")
+    ... class Sums(Memory):
+    ...     width: int
+    >>> create("sums", slots=1, width=8).width
+    8
+    >>> registry.pop("sums") is Sums  # leaves no trace, for the next example
+    True
+    """
+    fine = isinstance(name, str) and name.replace("-", "_").isidentifier()
+    require(fine, f"a memory's name has letters, digits, _ and - alone, and begins with a letter; not {name!r:.80}")
+    if cls is None:
+        return lambda cls: register_memory(name, _is_memory(cls))
+    taken = registry.get(name)
+    require(
+        taken is None or _path(taken) == _path(_is_memory(cls)),
+        f"the name {name!r} is taken by {'.'.join(_path(taken))}; register {cls!r:.80} under another",
+    )
+    registry[name] = _is_memory(cls)
+    return cls
+
+
+def _is_memory(cls: Any) -> Any:
+    is_one = isinstance(cls, type) and issubclass(cls, Memory)
+    require(is_one, f"a memory is a subclass of memjax.memories.Memory, not {cls!r:.80}")
+    return cls
+
+
+def _path(cls: type | None) -> tuple[str, str]:
+    return getattr(cls, "__module__", ""), getattr(cls, "__qualname__", "")
+
+
+def create(name: str, *, slots: int | np.integer, **sizes: Any) -> Memory:
+    """Makes a memory by its name in the registry, with K = `slots` and the sizes that it takes.
+
+    Raises `MemjaxError`, in one line, for an unknown name or size, and for sizes that the memory cannot have.
+
+    >>> create("rehearsal", slots=20, width=128, segment=10).num_slots
+    20
+    >>> create("rehersal", slots=20, width=128, segment=10)
+    Traceback (most recent call last):
+        ...
+    memjax.errors.MemjaxError: unknown memory 'rehersal'; did you mean 'rehearsal'?
+    """
+    if not isinstance(name, str) or name not in registry:
+        raise unknown("memory", name, registry)
+    cls = registry[name]
+    fields = size_fields(cls)
+    for size in sizes:
+        check_size(name, size)
+        if size not in fields:
+            raise unknown(f"size of the {name} memory", size, [*fields, "slots"])
+    missing = [n for n, f in fields.items() if _has_no_default(f) and n not in sizes]
+    if missing:
+        raise MemjaxError(f"the {name} memory needs {', '.join(missing)}")
+    hints = _kinds(cls)
+    given = {"num_slots": slots, **sizes}
+    memory = cls(**{size: _checked(size, hints[size], value) for size, value in given.items()})
+    memory.validate()
+    return memory
+
+
+def _kinds(cls: type[Memory]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(cls)
+    except NameError as error:
+        raise MemjaxError(f"of what kind the sizes of {cls.__name__} are is unknown: {error}; import it") from None
+
+
+def _checked(size: str, kind: Any, value: Any) -> Any:
+    """The value of a size, of the kind that it must be; NumPy's numbers count as Python's."""
+    name, choices = size.removeprefix("num_"), typing.get_args(kind)
+    if typing.get_origin(kind) is typing.Literal and value not in choices:
+        raise unknown(name, value, choices)
+    if size == "dtype":
+        require(_is_floating(value), f"dtype must be one of floating point, such as 'bfloat16', not {value!r}")
+    if kind not in WORDS:
+        return value
+    value = value.item() if isinstance(value, np.generic) else value
+    value = float(value) if kind is float and type(value) is int else value
+    require(type(value) is kind, f"{name} must be {WORDS[kind]}, not {value!r}")
+    if kind is int:
+        most = MOST if size in COUNTS else LARGEST
+        require(value <= most, f"{name} must be at most {most}, not {value}")
+    return value
+
+
+def _is_floating(dtype: Any) -> bool:
+    try:
+        return jnp.issubdtype(dtype, jnp.floating)
+    except TypeError:
+        return False
+
+
+def check_size(name: str, size: str) -> None:
+    """Raises `MemjaxError` for a size that only other memories have; see `create`."""
+    others = sorted(other for other, cls in registry.items() if size in size_fields(cls))
+    known = name in registry and size in size_fields(registry[name])
+    require(known or not others, f"{size} is a size of memory={', '.join(others)}, not of memory={name}; leave it out")
+
+
+def size_fields(cls: type[Memory]) -> dict[str, dataclasses.Field]:
+    """What a memory can be given by `create`, beside the slots."""
+    return {f.name: f for f in dataclasses.fields(cls) if f.init and f.name not in ("parent", "name", "num_slots")}
+
+
+def _has_no_default(field: dataclasses.Field) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING

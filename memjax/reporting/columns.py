@@ -1,0 +1,85 @@
+"""The results of a run: read from its metrics as its report says, and written as text."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from memjax.reporting.description import Column, Number
+from memjax.reporting.intervals import wilson_interval
+from memjax.reporting.run_folder import number, pick
+
+MISSING = "–"
+
+
+def column_value(column: Column, metrics: Any) -> float:
+    """The value of a column as it is shown (a share in %), or how many are over its limit; NaN if it is not known."""
+    values = _shown_values(column, metrics)
+    if not values:
+        return math.nan
+    return sum(values) / len(values) if column.over is None else float(_over(column, values))
+
+
+def column_text(column: Column, metrics: Any) -> str:
+    """A column as text: "93.1", "12,345", "5 of 20"; "–" where it is not known."""
+    values = _shown_values(column, metrics)
+    if column.over is not None:
+        return f"{_over(column, values)} of {len(values)}" if values else MISSING
+    return number_text(sum(values) / len(values), column.number) if values else MISSING
+
+
+def column_interval(column: Column, metrics: Any, given: Any = None) -> tuple[float, float] | None:
+    """The 95% interval of a column as it is shown, (low, high); None where it is not known.
+
+    given: [low, high] of the value as it stands in the metrics. Without it, a share has Wilson's interval among the
+    examples that stand beside it, which are the least that can be independent of each other.
+    """
+    if isinstance(given, list) and len(given) == 2:
+        ends = tuple(number(end) for end in given)
+    elif column.number in ("percent", "error") and "*" not in column.path:
+        beside, n = pick(metrics, *column.path), number(pick(metrics, *column.path[:-1], "examples"))
+        share = number(beside)
+        if not (0 <= share <= 1 and 0 < n < math.inf):
+            return None
+        ends = wilson_interval(share * n, n)
+    else:
+        return None
+    low, high = sorted(shown_value(end, column.number) for end in ends)
+    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+
+
+def shown_value(value: float, kind: Number) -> float:
+    """A value of the metrics as it is shown: a share in %, and as an error what it lacks to all."""
+    return {"percent": 100 * value, "error": 100 * (1 - value)}.get(kind, value)
+
+
+def number_text(shown: float, kind: Number) -> str:
+    """A number, as `shown_value` gave it, as text; "–" for one that is not finite."""
+    if not math.isfinite(shown):
+        return MISSING
+    if abs(shown) >= 2**53:
+        return f"{shown:.3g}"
+    if kind == "count":
+        return f"{round(shown):,}"
+    return f"{shown:,.1f}" if kind != "number" or abs(shown) >= 10 else f"{shown:.3g}"
+
+
+def tag_values(metrics: Any, tag: str) -> dict[str, tuple[float, float]]:
+    """`{value: (accuracy, examples)}` of a tag of an evaluation's metrics, in its own order; {} without the tag."""
+    values = pick(metrics, "tags", tag)
+    if not isinstance(values, dict):
+        return {}
+    return {name: (number(pick(v, "accuracy")), number(pick(v, "examples"))) for name, v in values.items()}
+
+
+def _shown_values(column: Column, metrics: Any) -> list[float]:
+    found = [metrics]
+    for key in column.path:
+        inside = [each for each in found if isinstance(each, Mapping)]
+        found = [x for each in inside for x in (each.values() if key == "*" else [each.get(key)])]
+    values = [number(value) for value in found]
+    return [shown_value(value, column.number) for value in values if math.isfinite(value)]
+
+
+def _over(column: Column, values: list[float]) -> int:
+    # Accuracies are float32 in places: an error of 5% is not over 5%.
+    return sum(round(value, 4) > (column.over or 0) for value in values)

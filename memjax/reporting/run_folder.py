@@ -1,0 +1,198 @@
+"""A run folder, read: its config, its curves, its evaluation."""
+
+import contextlib
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from memjax.errors import MemjaxError, one_line, require
+from memjax.files import read_entries, read_object
+from memjax.reporting.description import Report
+
+LAST = "train"  # the phase that a run is about; phases before it have names of their own
+MOST = 2**53  # steps up to here are whole numbers as floats too
+HUGE = 2**1000
+
+
+class Curve(NamedTuple):
+    """One logged number over the training steps: both `[n]`, steps strictly increasing; NaN where it was not finite."""
+
+    steps: np.ndarray
+    values: np.ndarray
+
+
+Curves = dict[str, dict[str, Curve]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run folder holds: curves and validation by phase ("train") and key; evaluation or None.
+
+    validated: the last validation of the phase "train", all of it. more: the evaluations beside the first one, by the
+    NAME in evaluation-NAME.json. part: this NAME, in what `with_parts` makes of such an evaluation; else "".
+    """
+
+    name: str
+    path: Path
+    config: dict[str, Any]
+    curves: Curves
+    validation: Curves
+    evaluation: dict[str, Any] | None
+    validated: dict[str, Any] | None = None
+    more: dict[str, dict[str, Any]] = field(default_factory=dict)
+    part: str = ""
+
+    @property
+    def label(self) -> str:
+        """The system in words: as it was evaluated, or else from the config."""
+        label = pick(self.evaluation, "label")
+        if isinstance(label, str) and label:
+            return label
+        system = str(self.config.get("system", "unknown system"))
+        memory = pick(self.config, "memory", "name")
+        return f"{memory} memory" if system == "memory" and memory else system.replace("_", " ")
+
+    @property
+    def task(self) -> str:
+        """The name of the task, or ""."""
+        return str(pick(self.config, "task", "name") or pick(self.evaluation, "task") or "")
+
+    @property
+    def step(self) -> float:
+        """The step that was evaluated, or else the last one that was logged; 0 before that."""
+        step = number(pick(self.evaluation, "step"))
+        return step if math.isfinite(step) else last_step(self, LAST, 0.0)
+
+    @property
+    def unfinished(self) -> str:
+        """Where a run is that was not trained to its end, "step 67 of 11,000"; "" if it was, or if nobody knows."""
+        steps = number(pick(self.config, "training", "steps"))
+        return f"step {self.step:,.0f} of {steps:,.0f}" if self.step < steps else ""
+
+
+def load_run(path: str | Path) -> Run:
+    """Reads a run folder: config.json; metrics.jsonl, evaluation.json and every evaluation-NAME.json where they exist.
+
+    Imports nothing that the run needs. Raises `MemjaxError` for what is damaged.
+    """
+    path = Path(path)
+    require(path.is_dir(), f"{path} is no run folder: there is no such folder")
+    require((path / "config.json").is_file(), f"{path} is no run folder: it has no config.json")
+    config = read_object(path / "config.json")
+    curves, validation, validated = _read_metrics(path / "metrics.jsonl")
+    evaluations = {}
+    for file in sorted(path.glob("evaluation*.json")):
+        part = re.fullmatch(r"evaluation(?:-(.+))?\.json", file.name)
+        if part and file.is_file():
+            evaluations[part[1]] = read_object(file)
+            _check_evaluation(evaluations[part[1]], file)
+    evaluation = evaluations.pop(None, None)
+    name = path.resolve().name or str(path)
+    return Run(name, path, config, curves, validation, evaluation, validated, evaluations)
+
+
+def last_step(run: Run, phase: str, otherwise: float = math.nan) -> float:
+    """The last step of a phase that was logged."""
+    return max((float(curve.steps[-1]) for curve in run.curves.get(phase, {}).values()), default=otherwise)
+
+
+def with_parts(runs: Sequence[Run]) -> list[Run]:
+    """Every run, and behind it one for each evaluation beside its first, which has no curves."""
+    return [
+        each
+        for run in runs
+        for each in (
+            run,
+            *(
+                replace(run, curves={}, validation={}, validated=None, evaluation=evaluation, more={}, part=name)
+                for name, evaluation in run.more.items()
+            ),
+        )
+    ]
+
+
+@contextlib.contextmanager
+def drawn_from(run: Run, what: str) -> Iterator[None]:
+    """Turns what cannot be drawn of a part of the evaluation into one line: whatever is wrong, the file is damaged."""
+    try:
+        yield
+    except (AttributeError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        path = run.path / (f"evaluation-{run.part}.json" if run.part else "evaluation.json")
+        raise MemjaxError(
+            f"{path} is damaged: its {what} cannot be drawn ({one_line(error)}); evaluate again"
+        ) from None
+
+
+def distinct_names(runs: Sequence[Run]) -> list[str]:
+    """A name for each run, in order: the folder's, with as many of its parents as it takes to tell the runs apart, and
+    the name of the evaluation where it is not the first.
+    """
+    paths = [run.path.resolve() for run in runs]
+    by_path = {path: run.name for path, run in zip(paths, runs)}
+    for depth in range(2, max((len(path.parts) for path in paths), default=0) + 1):
+        given = [*by_path.values()]
+        repeated = {name for name in given if given.count(name) > 1}
+        by_path = {path: "/".join(path.parts[-depth:]) if name in repeated else name for path, name in by_path.items()}
+    names = [by_path[path] + (f", {run.part}" if run.part else "") for path, run in zip(paths, runs)]
+    # The same folder given twice is still two rows and two lines.
+    return [f"{name} ({names[: i + 1].count(name)})" if name in names[:i] else name for i, name in enumerate(names)]
+
+
+def pick(tree: Any, *keys: str) -> Any:
+    """What lies under the keys in nested dicts; None where there is no such thing."""
+    for key in keys:
+        if not isinstance(tree, dict):
+            return None
+        tree = tree.get(key)
+    return tree
+
+
+def number(value: Any) -> float:
+    """The value as a float; NaN for whatever is no number, and for whole numbers that no float can hold."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or (isinstance(value, int) and abs(value) > HUGE):
+        return math.nan
+    return float(value)
+
+
+def _check_evaluation(evaluation: dict[str, Any], path: Path) -> None:
+    require(isinstance(evaluation.get("metrics"), dict), f"{path} is damaged: it has no metrics")
+    if evaluation.get("report") is not None:
+        try:
+            Report.from_json(evaluation["report"])
+        except MemjaxError as error:
+            raise MemjaxError(f"{path} is damaged ({error}); evaluate again") from None
+
+
+def _read_metrics(path: Path) -> tuple[Curves, Curves, dict[str, Any] | None]:
+    """(training, validation) curves, and the last validation; {}, {}, None without the file. Of two lines for one step
+    the later one counts.
+    """
+    records: dict[tuple[bool, str], dict[int, dict[str, Any]]] = {}
+    for record in read_entries(path):
+        held_out, step = record.get("split") not in (None, "train"), record["step"]
+        require(
+            0 <= step <= MOST, f"{path} is damaged: a step in it is {step:.0f}; remove the line, or give another run"
+        )
+        records.setdefault((held_out, record["phase"]), {})[int(step)] = record
+    train, valid = ({p: _curves(r) for (held, p), r in records.items() if held == h} for h in (False, True))
+    validations = records.get((True, LAST))
+    return train, valid, validations[max(validations)] if validations else None
+
+
+def _curves(records: dict[int, dict[str, Any]]) -> dict[str, Curve]:
+    curves = {}
+    for key in dict.fromkeys(key for record in records.values() for key in record):
+        points = sorted((s, number(r[key])) for s, r in records.items() if _is_number_or_null(r.get(key, "")))
+        if key not in ("phase", "split", "step") and points:
+            steps, values = map(np.asarray, zip(*points))
+            curves[key] = Curve(steps, np.where(np.isfinite(values), values, np.nan))
+    return curves
+
+
+def _is_number_or_null(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))

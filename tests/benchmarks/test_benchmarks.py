@@ -1,0 +1,302 @@
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles.checking import assert_close
+
+from memjax import memories
+
+ROOT = Path(__file__).parents[2]
+SPREAD = {"median", "q1", "q3", "min", "max"}
+
+
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "benchmarks")
+        spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def reproduce():
+    return script("reproduce")
+
+
+@pytest.fixture(scope="module")
+def counting():
+    return script("counting")
+
+
+def test_a_run_is_finished_at_its_last_step_with_the_config_of_today(reproduce, tmp_path):
+    command = "--config=configs/evidence.py:demo,seed=1 --config.rehearsal.fragments=0"
+    config = reproduce.config_of(command)
+    assert config["rehearsal"]["fragments"] == 0 and config["training"]["seed"] == 1
+    assert not reproduce.is_finished(tmp_path, config)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    last = config["training"]["steps"]
+    for step, finished in ((last - 1, False), (last, True)):
+        (tmp_path / "evaluation.json").write_text(json.dumps({"step": step}))
+        assert reproduce.is_finished(tmp_path, config) == finished
+    other = reproduce.config_of(command.replace("fragments=0", "fragments=2"))
+    assert not reproduce.is_finished(tmp_path, other)
+    assert reproduce.is_known({"config": config}, config) and not reproduce.is_known({}, config)
+    assert not reproduce.is_known({"config": other}, config) and not reproduce.is_known(None, config)
+
+
+def test_no_hour_of_results_is_thrown_away(reproduce):
+    """Every run in results/ has a config of today; what a command of today would train again is not there yet."""
+    for table in reproduce.TABLES:
+        runs = json.loads((ROOT / "results" / f"{table}.json").read_text())["runs"]
+        assert all(reproduce.of_today(entry["config"]) for entry in runs.values())
+        wanted = reproduce.commands(table, reproduce.SEEDS.get(table, 1), "data")
+        for (row, seed), command in wanted.items():
+            entry = runs.get(reproduce.run_name(row, seed))
+            assert entry is None or reproduce.is_known(entry, reproduce.config_of(command)), (table, row, seed)
+
+
+def test_a_result_of_before_a_setting_was_there_is_known(reproduce):
+    config = reproduce.config_of("--config=configs/evidence.py:demo")
+    older = {section: dict(keys) if isinstance(keys, dict) else keys for section, keys in config.items()}
+    del older["memory"]["write_gain"], older["rehearsal"]["norm_slots"]  # as if they were new
+    assert reproduce.is_known({"config": older}, config)
+    older["memory"]["encoder"] = "gru"
+    assert not reproduce.is_known({"config": older}, config)
+
+
+def test_what_is_collected_holds_config_and_seconds(reproduce, tmp_path):
+    command = "--config=configs/evidence.py:demo"
+    config = reproduce.config_of(command)
+    folder = reproduce.run_folder(tmp_path, "rehearsal", 0)
+    folder.mkdir()
+    evaluation = dict.fromkeys(("parameters", "state_bytes", "sampler")) | {"step": 700, "metrics": {"accuracy": 0.5}}
+    lines = [
+        {"phase": phase, "step": step, "seconds": step * 1.0, "answer_loss": 1 / step}
+        for phase in ("sampler", "train")
+        for step in (1, 2)
+    ]
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "evaluation.json").write_text(json.dumps(evaluation))
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    reproduce.collect("evidence_demo", tmp_path, {("rehearsal", 0): command}, tmp_path / "out.json")
+    (entry,) = json.loads((tmp_path / "out.json").read_text())["runs"].values()
+    assert entry["config"] == config and entry["seconds"] == 4.0 and entry["losses"] == {"answer_loss": 0.5}
+
+
+def test_a_row_that_is_none_is_refused(reproduce, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["reproduce.py", "evidence_small", "--only=rehersal"])
+    with pytest.raises(SystemExit) as caught:
+        reproduce.main()
+    assert caught.value.code == 2 and "no row rehersal" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("arguments", "written"), [([], True), (["--quick"], False)])
+def test_a_quick_benchmark_overwrites_no_result(arguments, written, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    bench_write = importlib.import_module("bench_write")
+    monkeypatch.setattr(sys, "argv", ["bench_write.py", *arguments])
+    assert bench_write.parse().out == (ROOT / "results" / "bench_write.json" if written else None)
+
+
+def quick_run(script, folder):
+    """What a benchmark writes when it is run as a user would, at tiny sizes."""
+    out = folder / "results" / "found.json"
+    command = [sys.executable, f"benchmarks/{script}.py", "--quick", "--repeats", "2", "--out", str(out)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(out.read_text())
+
+
+@pytest.mark.slow
+def test_bench_write_runs_and_writes_what_it_found(tmp_path):
+    found = quick_run("bench_write", tmp_path)
+
+    assert found.keys() >= {"command", "machine", "sizes", "rows", "ratios", "growth", "questions", "targets", "notes"}
+    assert "bench_write.py --quick" in found["command"]
+    assert found["machine"].keys() >= {"cpu", "cores", "jax", "torch", "python"}
+    torch = importlib.util.find_spec("torch") is not None
+    contenders = {"encoder", "memorize", "plain"} | ({"torch"} if torch else set())
+    for job in ("forward", "step"):
+        for length in found["sizes"]["lengths"]:
+            rows = [row for row in found["rows"] if (row["job"], row["T"]) == (job, length)]
+            assert {row["contender"] for row in rows} == contenders
+            assert all(row.keys() >= SPREAD and row["min"] > 0 for row in rows)
+    assert all(row.keys() >= SPREAD for row in found["ratios"])
+    assert len({row["state_bytes"] for row in found["growth"]}) == 1
+    assert [row["Q"] for row in found["questions"]] == list(found["sizes"]["questions"])
+    assert all(target["met"] in (True, False) for target in found["targets"])
+    assert all(difference < 1e-4 for difference in found["differences"].values())
+    assert any("PyTorch left out" in note for note in found["notes"]) == (not torch)
+
+
+@pytest.mark.slow
+def test_bench_surprise_runs_and_writes_what_it_found(tmp_path):
+    found = quick_run("bench_surprise", tmp_path)
+
+    theirs = importlib.util.find_spec("titans_pytorch") is not None
+    contenders = {"token", "chunk", "mlp", "sequential", "associative"}
+    for job in ("forward", "gradient"):
+        names = {row["contender"] for row in found["rows"] if row["job"] == job}
+        assert names >= contenders and (len(names) == 9) == theirs
+    assert all(row.keys() >= SPREAD and row["min"] > 0 for row in found["rows"])
+    peaks = [row["peak_bytes"] for row in found["rows"] if row["job"] == "gradient" and "peak_bytes" in row]
+    assert len(peaks) == len(names) * os.access("/proc/self/clear_refs", os.W_OK) and all(peak >= 0 for peak in peaks)
+    assert found["differences"] and all(difference < 1e-4 for difference in found["differences"].values())
+    assert any("titans-pytorch left out" in note for note in found["notes"]) == (not theirs)
+
+
+@pytest.mark.slow
+def test_bench_surprise_shards_runs_and_writes_what_it_found(tmp_path):
+    found = quick_run("bench_surprise_shards", tmp_path)
+    assert [one["job"] for one in found["results"]] == ["forward", "gradient"] and found["devices"] == 8
+    for one in found["results"]:
+        assert one["unsharded"].keys() >= SPREAD | {"flops"} and max(one["difference"]) < 1e-4
+        assert [row["shards"] for row in one["rows"]] == found["sizes"]["shards"]
+        assert all(
+            row[ratio].keys() == SPREAD for row in one["rows"] for ratio in ("unsharded/share", "unsharded/here")
+        )
+        few, many = (row["flops_per_device"] for row in one["rows"])
+        assert one["unsharded"]["flops"] / 8 < many < few
+
+
+def test_the_products_of_a_traced_program_are_counted_as_often_as_they_are_made(counting):
+    def twice(a, b):
+        def step(carry, _):
+            return carry @ b, None
+
+        return jax.lax.scan(step, a, length=5)[0] @ b
+
+    jaxpr = jax.make_jaxpr(jax.jit(twice))(jnp.ones((2, 3)), jnp.ones((3, 3))).jaxpr
+    assert counting.products(jaxpr) == {"flops": 6 * 2 * 2 * 3 * 3, "bytes": 6 * 4 * (6 + 9 + 6), "count": 6}
+
+
+def test_the_messages_of_a_compiled_program_are_counted_with_their_bytes(counting):
+    mesh = jax.make_mesh((2, 4), ("a", "b"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+
+    def send(x):
+        whole = jax.lax.all_gather(x, "b", tiled=True)
+        mean, part = jax.lax.psum(x, "a"), jax.lax.psum_scatter(whole, "b", tiled=True)
+        return mean + part + jax.lax.ppermute(x, "a", [(0, 1), (1, 0)])
+
+    sent = jax.shard_map(send, mesh=mesh, in_specs=jax.P(("a", "b")), out_specs=jax.P(("a", "b")), check_vma=False)
+    found = counting.messages(
+        jax.jit(sent).lower(jnp.ones((64, 16))).compile().as_text(), 4
+    )  # 8 x 16 x 4 bytes on each
+    assert found == {
+        "all-gather": {"count": 1, "bytes": 4 * 512 * 3 / 4, "hops": 3},
+        "all-reduce": {"count": 1, "bytes": 512 * 2 * 1 / 2, "hops": 2},
+        "reduce-scatter": {"count": 1, "bytes": 512 * 3, "hops": 3},
+        "collective-permute": {"count": 1, "bytes": 512, "hops": 1},
+    }
+
+
+@pytest.mark.slow
+def test_bench_scaling_runs_and_writes_what_it_found(tmp_path):
+    found = quick_run("bench_scaling", tmp_path)
+    assert [row["mesh"] for row in found["weak"]] == ["data=1", "data=2", "fsdp=2"]
+    whole, again, part = (row["state_bytes_per_device"] for row in found["weak"])
+    assert whole == again > part > whole / 2 and all(row["time/ideal"].keys() == SPREAD for row in found["weak"])
+    for row in found["flat"]:
+        assert len({facts["state_bytes"] for facts in row["written"].values()}) == 1
+        assert all(facts["time/first"].keys() == SPREAD for facts in row["written"].values())
+    for row in found["pod"]:
+        assert row["messages"].keys() >= {"all-reduce", "all-gather", "reduce-scatter"}
+        assert row["products"]["flops"] > 0 and len(row["least_seconds"]) == 6
+
+
+@pytest.mark.slow
+def test_bench_length_runs_and_writes_what_it_found(tmp_path):
+    rows = quick_run("bench_length", tmp_path)["rows"]
+    assert [(row["layer"], row["job"]) for row in rows] == [
+        (layer, job) for layer in ("token", "chunk", "mlp") for job in ("forward", "gradient")
+    ]
+    assert all(row["long/short"].keys() >= SPREAD and row["us_per_token"]["long"] > 0 for row in rows)
+
+
+def test_a_dncs_step_is_that_of_the_dnc_of_pypi():
+    """Without its package: `python benchmarks/dnc_access.py` wrote down what it does."""
+    access, said = script("dnc_access"), json.loads((ROOT / "tests" / "oracles" / "pypi_dnc.json").read_text())
+    for case in said["cases"]:
+        start = {name: np.array(value) for name, value in case["start"].items()}
+        after = access.our_access(access.DNCSizes(**case["sizes"]), np.array(case["flat"]), start)
+        assert_close(after, {name: np.array(value) for name, value in case["after"].items()}, 2e-6)
+
+
+@pytest.mark.slow
+def test_bench_memories_runs_and_writes_what_it_found(tmp_path):
+    found = quick_run("bench_memories", tmp_path)
+    theirs = importlib.util.find_spec("dnc") is not None
+    for job in ("forward", "gradient"):
+        rows = [row for row in found["rows"] if row["job"] == job]
+        assert [row["memory"] for row in rows] == list(memories.registry)
+        assert all(row.keys() >= SPREAD and row["us_per_token"] > 0 and row["state_bytes"] > 0 for row in rows)
+    (race,) = found["dnc"].values()
+    assert [row["contender"] for row in race["rows"]] == ["memjax", "memjax, sharded", "PyPI dnc"][: 2 + theirs]
+    assert race["devices"] in (1, 2) and race["sharding_difference"] < 1e-5
+    assert list(race["ratios"]) == ["memjax", "memjax, sharded"][: 2 * theirs]
+    assert bool(found["differences"]) == theirs
+
+
+@pytest.mark.slow
+def test_bench_retention_runs_and_writes_what_it_found(tmp_path):
+    found = quick_run("bench_retention", tmp_path)
+    assert [row["contender"] for row in found["learning"]["rows"]] == ["memjax", "Python loop"]
+    for row in (*found["learning"]["rows"], found["mazes"]):
+        assert row.keys() >= SPREAD and row["steps_per_second"] > 0
+    assert found["learning"]["ratio"].keys() == SPREAD and found["learning"]["difference"] < 1e-4
+
+
+@pytest.fixture(scope="module")
+def memory_networks():
+    spec = importlib.util.spec_from_file_location("memory_networks", ROOT / "benchmarks" / "memory_networks.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("--recipe=joined", "unknown recipe 'joined'; did you mean 'joint'?"),
+        ("--restarts=0", "--restarts must be at least 1, not 0"),
+        ("--tasks=1", "--tasks is for --recipe=single"),
+        ("--data_dir=nowhere", "memjax prepare babi"),
+    ],
+)
+def test_memory_networks_says_in_one_line_what_is_wrong(
+    memory_networks, argument, message, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["memory_networks.py", argument])
+    assert memory_networks.main() == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+
+
+def test_memory_networks_reports_the_restart_of_the_lowest_training_error(memory_networks, monkeypatch):
+    def restart(**means):
+        return {split: {"mean": mean, "loss": 0.1, "tasks": {1: mean, 2: mean}} for split, mean in means.items()}
+
+    restarts = [restart(train=2.0, valid=1.0, test=1.0), restart(train=1.0, valid=3.0, test=5.0)]
+    models = {"joint": {"chosen": 1, "seconds": 2.0, "restarts": restarts}}
+    monkeypatch.setattr(sys, "argv", ["memory_networks.py", "--restarts=2"])
+    found = memory_networks.summary(memory_networks.parse(), models)
+    assert found["test_error"] == {"mean": 5.0, "tasks": {1: 5.0, 2: 5.0}} and found["paper"]["mean"] == 12.4
+    assert len(found["paper"]["tasks"]) == 20 and found["recipe"]["epochs"] == 60
+    assert memory_networks.recipe_of("joint", "en-10k").epochs == 20
+
+
+def test_memory_networks_errors_are_by_task_and_their_mean(memory_networks):
+    np = memory_networks.np
+    wrong = np.array([[True, False, False, False, False, True]])
+    found = memory_networks.errors(memory_networks.Evaluation(np.array([0.5]), wrong), np.array([1, 1, 2, 2, 2, 2]), 0)
+    assert found == {"mean": 37.5, "loss": 0.5, "tasks": {1: 50.0, 2: 25.0}}
