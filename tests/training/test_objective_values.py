@@ -281,7 +281,6 @@ def test_a_step_follows_the_mean_of_all_rows_however_they_are_cut():
     assert_slopes(moved, lambda params: mean_answer("sampler", params, given)["answer_loss"], params)
 
 
-@pytest.mark.xfail(strict=True, reason="a label of -1 trains the last class: optax counts it from the end")
 def test_an_answer_that_no_model_can_give_has_no_part_in_the_loss():
     model, params, _ = alone("sampler")
     given = batch(*ALONE["sampler"], rows=3)
