@@ -134,7 +134,7 @@ def test_a_disk_without_room_for_tensorboard_stops_no_run(whole, tmp_path, monke
     write = os.write
 
     def full(descriptor, data):
-        if "tensorboard" in os.readlink(f"/proc/self/fd/{descriptor}"):
+        if "tensorboard" in str(Path(f"/proc/self/fd/{descriptor}").readlink()):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return write(descriptor, data)
 
