@@ -40,6 +40,7 @@ python_display_short_literal_types = True
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
+napoleon_attr_annotations = False  # they stand in the signature
 
 # What is written between single quotes in a docstring is code, and a link where it is a name; types of others' are
 # no links, for that would ask their servers.
