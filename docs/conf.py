@@ -40,10 +40,11 @@ python_display_short_literal_types = True
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
+napoleon_attr_annotations = False  # they stand in the signature
 
 # What is written between single quotes in a docstring is code, and a link where it is a name; types of others' are
 # no links, for that would ask their servers.
-nitpick_ignore_regex = [("py:obj", ".*"), ("py:class", r"(?!memjax\.).*")]
+nitpick_ignore_regex = [("py:obj", "(?s).*"), ("py:class", r"(?!memjax\.).*|memjax\..*\.[A-Z]")]
 
 html_math_renderer = "mathml"
 html_theme = "sphinx_book_theme"

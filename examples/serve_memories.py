@@ -3,7 +3,7 @@
     python examples/serve_memories.py
 
 The states of all users are one pytree of arrays. A state has one size however long its stream is: memory and file never
-grow. The parameters here are random; `memjax.training.experiment.trained_model(FOLDER)` gives the model of a run folder
+grow. The parameters here are random; `memjax.experiments.prepare.trained_model(FOLDER)` gives the model of a run folder
 and what it has learned.
 """
 

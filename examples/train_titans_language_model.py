@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from memjax.models import LMM, LanguageModel, generate
+from memjax.layers import LMM
+from memjax.models import LanguageModel, generate
 
 TEXT = "".join(topics[name] for name in sorted(topics))
 LENGTH, BATCH, STEPS, TEST = 128, 8, 100, 2048

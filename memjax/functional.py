@@ -10,12 +10,13 @@ from memjax.memories.contract import Memory, check_state, memorize
 class FunctionalMemory(NamedTuple):
     """A memory without Flax. All functions are for one example; batch them with `jax.vmap(f, in_axes=(None, 0, ..))`.
 
-    init(key, items [T, N, d], mask=None) -> params
-    initial_state(params) -> state
-    encode(params, items, mask) -> features                one call for all segments
-    write(params, state, features, mask, *, key=None) -> (state, aux_loss)         one segment
-    slots(params, state) -> Slots
-    memorize(params, items, mask=None, *, state=None, key=None) -> (state, aux_loss)
+    Attributes:
+        init: `init(key, items [T, N, d], mask=None) -> params`.
+        initial_state: `initial_state(params) -> state`.
+        encode: `encode(params, items, mask) -> features`, one call for all segments.
+        write: `write(params, state, features, mask, *, key=None) -> (state, aux_loss)`, one segment.
+        slots: `slots(params, state) -> Slots`.
+        memorize: `memorize(params, items, mask=None, *, state=None, key=None) -> (state, aux_loss)`.
     """
 
     init: Callable
@@ -27,7 +28,16 @@ class FunctionalMemory(NamedTuple):
 
 
 def functional(memory: Memory) -> FunctionalMemory:
-    """Takes a memory apart into pure functions. Raises `MemjaxError` for what is no memory.
+    """Takes a memory apart into pure functions of explicit parameters.
+
+    Args:
+        memory: as `memories.create` makes one, or one of your own.
+
+    Returns:
+        Its functions, for one example each; batch them with `jax.vmap`.
+
+    Raises:
+        MemjaxError: for what is no memory.
 
     >>> import jax, jax.numpy as jnp
     >>> from memjax import memories

@@ -28,6 +28,17 @@ DAMAGE = (OSError, ValueError, EOFError, KeyError, TypeError, RuntimeError, zipf
 def start(model: MemoryModel, params: Params, streams: int) -> State:
     """The states of so many streams of which nothing was read yet.
 
+    Args:
+        model: the model that is asked, around any memory.
+        params: its parameters.
+        streams: how many.
+
+    Returns:
+        A pytree of arrays whose first axis counts the streams.
+
+    Raises:
+        MemjaxError: for fewer than one stream.
+
     >>> import jax, jax.numpy as jnp
     >>> from memjax import memories
     >>> from memjax.tasks import TaskShape
@@ -56,10 +67,22 @@ def write(
 ) -> State:
     """The states after these rows of them have read on; the others as they were.
 
-    rows: which streams go on, each once. stream, mask: their new segments, padding at the end or in whole segments; the
-    states are those that one call on all of a stream would have given. Raises `MemjaxError` for shapes that do not fit;
-    unless they are traced, for a row twice, or one that there is not, and for items that the model does not know, which
-    would be in the state for ever.
+    The states are those that one call on all of a stream would have given.
+
+    Args:
+        model: as of `start`.
+        params: its parameters.
+        states: of all streams.
+        rows: which streams go on, each once.
+        stream: the ids of their new segments.
+        mask: which of them are no padding; padding is at the end of a segment, or whole segments.
+
+    Returns:
+        The states of all streams.
+
+    Raises:
+        MemjaxError: for shapes that do not fit; unless they are traced, for a row twice, or one that there is not, and
+            for items that the model does not know, which would be in the state for ever.
     """
     require(
         np.ndim(stream) == 3 and np.shape(stream) == np.shape(mask) and np.shape(rows) == np.shape(stream)[:1],
@@ -89,7 +112,19 @@ def answer(
 ) -> Float[Array, "Q C"]:
     """Logits of the answers to a batch of questions, each about the stream in its row; any row any number of times.
 
-    Raises `MemjaxError` as `write` does.
+    Args:
+        model: as of `start`.
+        params: its parameters.
+        states: of all streams.
+        rows: the stream that each question is about.
+        queries: ids of questions, or texts of word ids.
+        candidates: the texts among which each answer is, for tasks that have them.
+
+    Returns:
+        Logits, for each question.
+
+    Raises:
+        MemjaxError: as `write` does.
     """
     require(
         np.shape(rows) == np.shape(queries)[:1],
@@ -109,8 +144,14 @@ def answer(
 
 
 def save(path: str | Path, states: State) -> None:
-    """Writes states into a file (NumPy's .npz), whole or not at all. Raises `MemjaxError` if it cannot, and where what
-    would be replaced is no regular file.
+    """Writes states into a file (NumPy's .npz), whole or not at all.
+
+    Args:
+        path: of the file.
+        states: of all streams.
+
+    Raises:
+        MemjaxError: if it cannot be written, and where what would be replaced is no regular file.
     """
     leaves = {_name(place): np.asarray(leaf) for place, leaf in jax.tree.leaves_with_path(states)}
     with replacing(Path(path)) as file:
@@ -119,7 +160,18 @@ def save(path: str | Path, states: State) -> None:
 
 def load(path: str | Path, model: MemoryModel, params: Params) -> State:
     """The states in a file, of this model's memory. Loading runs no code, and reads no bytes before names, sizes and
-    types fit. A remark names streams that are NaN. Raises `MemjaxError` for any other file.
+    types fit. A remark names streams that are NaN.
+
+    Args:
+        path: of the file.
+        model: as of `start`.
+        params: its parameters.
+
+    Returns:
+        The states of all streams.
+
+    Raises:
+        MemjaxError: for what is no file of states, or one of another memory.
     """
     like = jax.eval_shape(lambda: model.apply(params, method="initial_state"))
     places, structure = jax.tree_util.tree_flatten_with_path(like)

@@ -1,5 +1,7 @@
 """Before any backend starts: 8 CPU devices, and run-time checks of every shape that memjax's annotations state."""
 
+import ctypes
+import gc
 import os
 import sys
 from pathlib import Path
@@ -11,7 +13,9 @@ import pytest
 
 jax.config.update("jax_num_cpu_devices", 8)
 jaxtyping.install_import_hook("memjax", "beartype.beartype")
-MAPS = Path("/proc/self/maps")
+MAPS, STATM = Path("/proc/self/maps"), Path("/proc/self/statm")
+LARGEST = 1_300_000_000  # bytes at the end of a file of tests; the largest file adds less than the rest of 2 GB
+LIBC = ctypes.CDLL(None)
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # what only a benchmark needs is tested too
 
 
@@ -31,12 +35,23 @@ def pytest_configure(config):
         os.environ[name.upper()] = str(value)
 
 
+def resident() -> int:
+    """The bytes of memory that this process has; 0 where nobody tells."""
+    return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if STATM.exists() else 0
+
+
 @pytest.fixture(scope="module", autouse=True)
 def room_to_compile():
-    """Linux gives a process 65,530 memory maps, a compiled function takes several, and without them XLA crashes."""
+    """Compiled functions pile up: they are forgotten before a worker has 2 GB, and before Linux has no memory maps left
+    for it, 65,530, without which XLA crashes. What is needed again is loaded from the kept ones.
+    """
     yield
-    if MAPS.exists() and len(MAPS.read_text().splitlines()) > 30_000:
+    maps = len(MAPS.read_text().splitlines()) if MAPS.exists() else 0
+    if resident() > LARGEST or maps > 30_000:
         jax.clear_caches()
+        gc.collect()
+        if hasattr(LIBC, "malloc_trim"):
+            LIBC.malloc_trim(0)  # what was freed goes back
 
 
 @pytest.fixture

@@ -201,7 +201,7 @@ def test_a_checkpoint_of_another_model_is_refused(trained, tmp_path, capsys):
     assert (folder / "metrics.jsonl").read_text() == (trained / "metrics.jsonl").read_text()
 
 
-def test_babi_from_text_to_a_trained_run(tmp_path, here, capsys):
+def test_babi_from_text_to_a_trained_run(tmp_path, here, capsys, monkeypatch):
     raw = tmp_path / "tasks" / "mine"
     raw.mkdir(parents=True)
     for split in ("train", "test"):
@@ -216,6 +216,22 @@ def test_babi_from_text_to_a_trained_run(tmp_path, here, capsys):
     evaluation = json.loads((folder / "evaluation.json").read_text())
     assert (evaluation["task"], evaluation["step"], evaluation["examples"]) == ("babi", 2, 20)
     assert json.loads((folder / "config.json").read_text())["task"]["folder"] == "mine"
+    assert {shown["question"] for shown in evaluation["examples_shown"]} == {"where is mary"}
+    assert {shown["answer"] for shown in evaluation["examples_shown"]} == {"bathroom", "hallway"}
+    # Another working directory finds the data; other data of the task is taken if it has the same words.
+    monkeypatch.chdir(tmp_path)
+    assert call(capsys, "evaluate", folder)[0] == 0
+    for words, fits in (("bathroom", True), ("bedroom", False)):
+        (raw / "qa1_single_test.txt").write_text(STORY * 3)
+        (raw / "qa1_single_train.txt").write_text(STORY.replace("bathroom", words) * 10)
+        assert call(capsys, "prepare", "babi", f"--from={raw.parent}", f"--data_dir={words}")[0] == 0
+        evaluated = "evaluate", folder, f"--data_dir={words}"
+        if fits:
+            assert call(capsys, *evaluated)[0] == 0
+            assert read_object(folder / "evaluation-bathroom.json")["examples"] == 6
+            assert read_object(folder / "evaluation.json")["examples"] == 20
+        else:
+            assert "the vocabulary of this data is another" in refused(capsys, *evaluated)
 
 
 # Bad input.

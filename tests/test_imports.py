@@ -17,12 +17,13 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "checks": ({"errors"}, set()),
     "deprecated": (set(), set()),
     "files": ({"errors"}, set()),
+    "archives": ({"errors"}, set()),
     "ops": ({"errors", "typing"}, {"jax", "jaxtyping", "numpy"}),
-    "environments": ({"errors", "files", "typing"}, {"jax", "numpy"}),
+    "environments": ({"archives", "errors", "files", "typing"}, {"jax", "numpy"}),
     "memories": ({"deprecated", "errors", "ops", "typing"}, {"flax", "jax", "numpy"}),
     "layers": ({"errors", "memories", "ops", "typing"}, {"flax", "jax"}),
     "functional": ({"errors", "memories", "typing"}, {"jax"}),
-    "tasks": ({"checks", "environments", "errors", "files", "typing"}, {"numpy"}),
+    "tasks": ({"archives", "checks", "environments", "errors", "files", "typing"}, {"numpy"}),
     "models": (
         {"deprecated", "errors", "functional", "layers", "memories", "ops", "tasks", "typing"},
         {"flax", "jax", "numpy"},
@@ -87,6 +88,21 @@ def test_rooms_import_only_what_they_may(path):
         else:
             assert top in sys.stdlib_module_names | outside, f"{room} imports {name}"
         assert "configs" not in name.split("."), f"{room} imports {name}"
+
+
+def test_no_other_place_asks_which_family_an_experiment_has():
+    """A family's own file is imported by its room alone; its name stands there, and where a task says its family."""
+    families = {path.stem for path in (PACKAGE / "experiments").iterdir() if (path / "__init__.py").is_file()}
+    families |= {"sequence", "algorithmic"}
+    assert families == {"stream_qa", "sequence", "algorithmic", "retention", "maze"}
+    for path in FILES:
+        if path.is_relative_to(PACKAGE / "experiments"):
+            continue
+        for name in imported(path):
+            assert not any(name.startswith(f"memjax.experiments.{family}") for family in families), f"{path}: {name}"
+        if path.name != "registry.py":
+            words = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
+            assert "stream_qa" not in words, path
 
 
 def test_the_walk_sees_the_files():

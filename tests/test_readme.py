@@ -1,5 +1,6 @@
-"""What the README says works: its Python runs, its commands are read, its settings exist."""
+"""What README and the manual say works: their Python runs, their commands are read, their settings exist."""
 
+import json
 import re
 import shlex
 import tarfile
@@ -9,22 +10,37 @@ from types import SimpleNamespace
 
 import pytest
 
-from memjax import cli
+from memjax import cli, memories, tasks
+from memjax.commands import compare, evaluate
+from memjax.commands import train as train_command
 from memjax.tasks.builders import babi
-from memjax.training import compare, experiment, processes
+from memjax.training import experiment
 
 ROOT = Path(__file__).parents[1]
 BABI = ROOT.parent / "shared" / "data" / "babi" / "babi_tasks_v1-2_en.tar.gz"
-README = (ROOT / "README.md").read_text()
+GENERATED = {"api", "notebooks", "plots", "_build"}
+MANUAL = sorted(p for p in (ROOT / "docs").rglob("*.md") if p.relative_to(ROOT / "docs").parts[0] not in GENERATED)
+PAGES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in (ROOT / "README.md", *MANUAL)}
+README = PAGES["README.md"]
 
 
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+def blocks(language, text):
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
-SNIPPETS = blocks("python")
-COMMANDS = [part for block in blocks("bash") for line in block.splitlines() for part in line.split(" && ")]
-ABLATIONS = re.findall(r"^\| `(--config\.\S+)` \|", README, re.MULTILINE)
+SNIPPETS = [
+    pytest.param(snippet, id=f"{page}-{number}")
+    for page, text in PAGES.items()
+    for number, snippet in enumerate(blocks("python", text))
+]
+COMMANDS = [
+    part
+    for text in PAGES.values()
+    for block in blocks("bash", text)
+    for line in block.splitlines()
+    for part in line.split(" && ")
+]
+ABLATIONS = re.findall(r"^\| `(--config\.\S+)` \|", PAGES["docs/guides/first_run.md"], re.MULTILINE)
 
 
 @pytest.fixture
@@ -34,13 +50,14 @@ def configs(monkeypatch):
 
     def prepare(config):
         seen.append(config)
-        return SimpleNamespace(label="", task=SimpleNamespace(notes=()))
+        return SimpleNamespace(recipe=SimpleNamespace(label=""), task_name="", task=SimpleNamespace(notes=()))
 
-    monkeypatch.setattr(experiment, "prepare", prepare)
+    monkeypatch.setattr(train_command, "prepare", prepare)
     monkeypatch.setattr(experiment, "train", lambda *arguments: None)
-    monkeypatch.setattr(experiment, "evaluate", lambda *arguments: None)
-    monkeypatch.setattr(cli, "_write_report", lambda *arguments: None)
-    monkeypatch.setattr(processes, "join", lambda **_: None)
+    monkeypatch.setattr(experiment, "evaluate", lambda *arguments, **settings: None)
+    monkeypatch.setattr(train_command, "report", lambda *arguments: None)
+    monkeypatch.setattr(train_command, "join", lambda **_: None)
+    monkeypatch.setattr(train_command, "keep_compiled", lambda folder: None)
     return seen
 
 
@@ -59,20 +76,33 @@ def prepared_babi(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("number", range(len(SNIPPETS)))
-def test_the_python_runs(number, request):
-    if 'data_dir="data"' in SNIPPETS[number]:
+@pytest.fixture
+def own_registries():
+    """What a snippet registers is gone after it."""
+    kept = [(registry, dict(registry)) for registry in (memories.registry, tasks.registry)]
+    yield
+    for registry, entries in kept:
+        registry.clear()
+        registry.update(entries)
+
+
+@pytest.mark.parametrize("snippet", SNIPPETS)
+def test_the_python_runs(snippet, request, tmp_path, monkeypatch, own_registries):
+    monkeypatch.chdir(tmp_path)
+    if "memn2n_restarts" in snippet:
+        monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    if 'data_dir="data"' in snippet:
         request.getfixturevalue("prepared_babi")
-    exec(compile(SNIPPETS[number], f"README.md, block {number}", "exec"), {"__name__": "readme"})
+    exec(compile(snippet, request.node.name, "exec"), {"__name__": "manual"})
 
 
 def test_the_snippets_show_every_way_in():
-    text = "\n".join(SNIPPETS)
+    text = "\n".join(snippet.values[0] for snippet in SNIPPETS)
     for name in ("from memjax import ops", "RehearsalMemory", "nnx.bridge.ToNNX", "functional(memories.create("):
         assert name in text
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", list(dict.fromkeys(COMMANDS)))
 def test_the_commands_are_read(command, request, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # nothing that they name is here
     program, *arguments = shlex.split(command)
@@ -88,12 +118,16 @@ def test_the_commands_are_read(command, request, capsys, tmp_path, monkeypatch):
         planned = []
         monkeypatch.setattr(compare, "train_all", lambda plan, console: planned.extend(plan))
         monkeypatch.setattr(compare, "check_all", lambda plan: None)
+        monkeypatch.setattr(compare, "keep_compiled", lambda folder: None)
         assert cli.main(arguments) == 0, capsys.readouterr().err
         assert len(planned) > 1
     elif program == "python":
         text = (ROOT / arguments[0]).read_text()
         assert all(argument.partition("=")[0] in text for argument in arguments[1:])
+    elif program == "memjax" and arguments[0] == "list":
+        assert cli.main(arguments) == 0 and capsys.readouterr().out
     elif program == "memjax":
+        monkeypatch.setattr(evaluate, "keep_compiled", lambda folder: None)
         missing = next(a for a in (a.removeprefix("--from=") for a in arguments[1:]) if "/" in a or ".tar" in a)
         assert cli.main(arguments) == 2
         assert missing in (error := capsys.readouterr().err) and "--" not in error, error
@@ -102,7 +136,27 @@ def test_the_commands_are_read(command, request, capsys, tmp_path, monkeypatch):
 
 
 def test_the_two_commands():
-    assert {"pip install -e '.[train]'", "memjax train", "pip install -e '.[test]'", "pytest"} <= set(COMMANDS)
+    ours = {part for block in blocks("bash", README) for line in block.splitlines() for part in line.split(" && ")}
+    assert ours == {"pip install -e '.[train]'", "memjax train", "pip install -e '.[test]'", "pytest"}
+
+
+def test_it_is_short():
+    assert README.count("\n") <= 150
+
+
+@pytest.mark.slow
+def test_data_of_ones_own_is_prepared_and_trained(tmp_path, monkeypatch, capsys):
+    """The guide's first way, from the Python that writes the files to a run that was tested."""
+    monkeypatch.chdir(tmp_path)
+    guide = PAGES["docs/guides/own_data.md"]
+    exec(blocks("python", guide)[0], {"__name__": "manual"})
+    prepare, train = (shlex.split(line)[1:] for line in blocks("bash", guide)[0].splitlines())
+    assert cli.main(prepare) == 0, capsys.readouterr().err
+    monkeypatch.setattr(train_command, "keep_compiled", lambda folder: None)
+    short = [f"--config.training.{setting}" for setting in ("steps=2", "sampler_steps=2", "validate_examples=16")]
+    assert cli.main([*train, *short]) == 0, capsys.readouterr().err
+    evaluation = json.loads(Path("runs/people/evaluation.json").read_text())
+    assert evaluation["examples"] == 50 and evaluation["classes"] == 4
 
 
 @pytest.mark.parametrize("setting", ABLATIONS)
@@ -118,13 +172,3 @@ def test_an_ablation_is_one_setting(setting, configs):
 def test_the_ablations_are_those_of_the_config_file():
     head = (ROOT / "configs" / "evidence.py").read_text().split('"""')[1]
     assert set(ABLATIONS) == set(re.findall(r"--config\.\S+=\S+", head.split("Ablations")[1]))
-
-
-def test_its_links_lead_somewhere():
-    for target in re.findall(r"\]\(([^)#]+)\)", README):
-        assert "://" in target or (ROOT / target).exists(), target
-
-
-def test_its_tables_of_results_can_be_filled_in():
-    opened = re.findall(r"<!-- (results:\w+) -->", README)
-    assert opened and opened == re.findall(r"<!-- /(results:\w+) -->", README)

@@ -21,8 +21,15 @@ FIRST = (
     "memjax.streaming",
     "memjax.tasks",
 )
-BESIDE = ("memjax.training.experiment", "memjax.training.actor_critic", "memjax.training.restarts")
-NOT = ("memjax.typing",)
+BESIDE = (
+    "memjax.experiments.prepare",
+    "memjax.experiments.family",
+    "memjax.plugins",
+    "memjax.training.experiment",
+    "memjax.training.phase",
+    "memjax.training.actor_critic",
+)
+NOT = ("memjax.experiments", "memjax.typing")  # the first one's names are in its files
 IN_PARTS = ("memjax.ops",)  # a page for each of its files
 
 
@@ -36,17 +43,16 @@ def modules() -> list[str]:
 
 
 def public(module) -> list[str]:
-    """The names that a module offers and has itself: functions and classes."""
-    names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
-    things = {name: getattr(module, name) for name in names}
-    own = getattr(module, "__all__", None)
-    return [
-        name
-        for name, thing in things.items()
-        if (inspect.isclass(thing) or callable(thing))
-        and str(getattr(thing, "__module__", "")).startswith("memjax")
-        and (own or thing.__module__ == module.__name__)
-    ]
+    """The functions and classes that a module offers; not those of another page, and not under a second name."""
+    offered = getattr(module, "__all__", None)
+    found = []
+    for name in offered or vars(module):
+        thing = getattr(module, name)
+        room = "memjax" if module.__name__ == "memjax" else module.__name__
+        own = str(getattr(thing, "__module__", "")).startswith(room) and getattr(thing, "__name__", "") == name
+        if own and callable(thing) and not name.startswith("_") and (offered or thing.__module__ == module.__name__):
+            found.append(name)
+    return found
 
 
 def by_file(module) -> dict[str, list[str]]:

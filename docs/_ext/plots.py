@@ -47,7 +47,7 @@ def _cost():
     """Accuracy on evidence, small, against what a token costs with its gradient; the area is the bytes of state."""
     cost = {row["memory"]: row for row in results_tables.load("bench_memories")["rows"] if row["job"] == "gradient"}
     rows = tables_of_runs.every_memory(*map(results_tables.load, results_tables.EVIDENCE))
-    figure, panel = plt.subplots(figsize=(6.4, 3.4))
+    figure, panel = plt.subplots(figsize=(8, 4.4))
     for name, row in cost.items():
         accuracy = 100 * sum(run["metrics"]["accuracy"] for run in rows[name]) / len(rows[name])
         panel.scatter(row["us_per_token"], accuracy, s=row["state_bytes"] / 100, alpha=0.5)

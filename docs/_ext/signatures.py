@@ -7,9 +7,17 @@ import inspect
 import textwrap
 
 
+class _Plain(ast.NodeTransformer):
+    """`Annotated[X, ...]` is X to a reader: what is behind it is for the checks of arguments."""
+
+    def visit_Subscript(self, node):
+        self.generic_visit(node)
+        return node.slice.elts[0] if ast.unparse(node.value) == "Annotated" else node
+
+
 @functools.cache
 def _tree(source_of):
-    return ast.parse(textwrap.dedent(inspect.getsource(source_of))).body[0]
+    return _Plain().visit(ast.parse(textwrap.dedent(inspect.getsource(source_of)))).body[0]
 
 
 def signature(thing: object) -> tuple[str, str | None] | None:

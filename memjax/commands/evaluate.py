@@ -1,6 +1,7 @@
 """`memjax evaluate`."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from absl import flags
@@ -37,7 +38,7 @@ def run(arguments: Sequence[str]) -> None:
     require(not foreign, f"{' '.join(foreign)}: a run is tested as it was trained; config.task. alone may be changed")
     folders = run_folders([a for a in arguments if a not in changes], values, "evaluate")
     keep_compiled(None)
-    file = evaluation_file(values.split, changes)
+    file = evaluation_file(values.split, values.data_dir, changes)
     for folder in folders:
         config = read_config(folder)
         changed = _changed(config, changes, values.data_dir)
@@ -48,9 +49,9 @@ def run(arguments: Sequence[str]) -> None:
     print_table([load_run(folder) for folder in folders], make_console())
 
 
-def evaluation_file(split: str, changes: Sequence[str]) -> str:
+def evaluation_file(split: str, data_dir: str | None, changes: Sequence[str]) -> str:
     """The file of a run folder that an evaluation is written to."""
-    parts = [split] if split != "test" else []
+    parts = ([split] if split != "test" else []) + ([Path(data_dir).name] if data_dir else [])
     parts += ["-".join(a.lstrip("-").removeprefix("config.task.").split("=", 1)) for a in changes]
     name = "".join(c if c.isalnum() or c in "-_." else "_" for c in "-".join(["evaluation", *parts]))
     return f"{name[:100]}.json"

@@ -36,13 +36,12 @@ where it was stopped. Without --config: the evidence task's demo.
 
 Several seeds: `memjax compare --seeds=3`.
 """
-PROCESSES = ("distributed", "coordinator", "num_processes", "process_id")
 
 
 def run(arguments: Sequence[str]) -> None:
     """Runs the command."""
     launch, arguments = _read_launch(arguments)
-    join(**{name: launch[name].value for name in PROCESSES})
+    join(launch.distributed, launch.coordinator, launch.num_processes, launch.process_id)
     keep_compiled(launch.compile_cache)
     config, folder = read_settings(arguments)
     console = make_console(quiet=not is_first())

@@ -19,7 +19,12 @@ ENDS = (False, True, True, False, True, True, False)
 def imazes(lengths: Iterable[int], *, limit: int | None = None) -> Mazes:
     """Two I-mazes for each length, one for each indicator; `length` counts the cells from the first room to the exits.
 
-    limit: of the steps, 50 or what that length needs at least if that is more (length + 10).
+    Args:
+        lengths: of the corridors, at least 3.
+        limit: of the steps; 50, or what that length needs at least if that is more (length + 10), if not given.
+
+    Returns:
+        The mazes.
 
     >>> imazes([5, 7, 9]).walls.shape
     (6, 11, 7)

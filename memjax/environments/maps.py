@@ -1,6 +1,5 @@
 """The original maps of Oh et al. 2016, out of their archive, which is not unpacked."""
 
-import gzip
 import io
 import posixpath
 import re
@@ -12,6 +11,7 @@ from typing import cast
 import jax.numpy as jnp
 import numpy as np
 
+from memjax.archives import Budget, tar_member, unpacked
 from memjax.environments.maze import Mazes, stack
 from memjax.errors import MemjaxError, one_line, require
 from memjax.typing import Array
@@ -23,13 +23,23 @@ FLOOR = 1  # in topology.csv; 3 and 5 are walls
 def read_mazes(archive: str | Path, task: str) -> Mazes:
     """All mazes of a task of `tasks.tar.gz` (github.com/junhyukoh/icml2016-minecraft), each with each set of its goals.
 
-    task: "SingleIndicator", "SingleIndicatorTest", "SingleIndicatorLarge", "IMaze", "IMazeTest", "Single", ..; the
-    sequential ones, whose rewards depend on the order, are not for these mazes. Raises `MemjaxError`, in one line.
+    Args:
+        archive: the file.
+        task: "SingleIndicator", "SingleIndicatorTest", "SingleIndicatorLarge", "IMaze", "IMazeTest", "Single", ..; the
+            sequential ones, whose rewards depend on the order, are not for these mazes.
+
+    Returns:
+        The mazes.
+
+    Raises:
+        MemjaxError: for a file that is not there or damaged, and for a task that it has not.
     """
     try:
         # Whole, so that its checksum is looked at: to tarfile, a damaged header is the end of the archive.
-        with gzip.open(archive) as file, tarfile.open(fileobj=io.BytesIO(file.read())) as tar:
-            return _read(tar, task)
+        with unpacked(Path(archive)) as file:
+            data = file.read()
+        with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+            return _read(tar, task, Budget(Path(archive)))
     except FileNotFoundError:
         raise MemjaxError(f"there is no file {archive}; the mazes are read from {SOURCE}") from None
     except MemjaxError:
@@ -38,8 +48,8 @@ def read_mazes(archive: str | Path, task: str) -> Mazes:
         raise MemjaxError(f"{archive} is no archive of mazes, or is damaged: {one_line(error)}") from None
 
 
-def _read(tar: tarfile.TarFile, task: str) -> Mazes:
-    texts, links = _contents(tar, task)
+def _read(tar: tarfile.TarFile, task: str, budget: Budget) -> Mazes:
+    texts, links = _contents(tar, task, budget)
     root = f"tasks/{task}"
 
     def text(name: str) -> str:
@@ -78,7 +88,7 @@ def _read(tar: tarfile.TarFile, task: str) -> Mazes:
     return mazes
 
 
-def _contents(tar: tarfile.TarFile, task: str) -> tuple[dict[str, str], dict[str, str]]:
+def _contents(tar: tarfile.TarFile, task: str, budget: Budget) -> tuple[dict[str, str], dict[str, str]]:
     """(texts of the files that this task may need, targets of the links), by name; in one pass over the archive."""
     texts, links, tasks = {}, {}, set()
     for member in tar:
@@ -88,8 +98,8 @@ def _contents(tar: tarfile.TarFile, task: str) -> tuple[dict[str, str], dict[str
         wanted = name.startswith((f"tasks/{task}/", "maps/")) or name.endswith(".xml")
         if member.issym():
             links[name] = posixpath.normpath(posixpath.join(posixpath.dirname(name), member.linkname))
-        elif wanted and (file := tar.extractfile(member)) is not None:
-            texts[name] = file.read().decode()
+        elif wanted and (data := tar_member(tar, member, budget)) is not None:
+            texts[name] = data.decode()
     require(task in tasks, f"the archive has no task {task!r}; it has {', '.join(sorted(tasks))}")
     return texts, links
 

@@ -22,8 +22,14 @@ _AHEAD = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # north, east, south, wes
 class Mazes(NamedTuple):
     """M mazes of one size, and what their objects are: the params of `reset` and `step`.
 
-    starts: where an episode may begin. objects: their kinds, 0 for none. limit: of the steps of an episode. For each
-    kind: colours, from 1 (0 for none), reward for stepping on it, ends: whether that is the end.
+    Attributes:
+        walls: where they are.
+        objects: their kinds, 0 for none.
+        starts: where an episode may begin.
+        limit: of the steps of an episode.
+        colours: of each kind, from 1; 0 for none.
+        reward: of each kind, for stepping on it.
+        ends: of each kind, whether that is the end.
     """
 
     walls: Bool[Array, "M H W"]
@@ -36,7 +42,16 @@ class Mazes(NamedTuple):
 
 
 class MazeState(NamedTuple):
-    """Where the agent is in which maze; facing: 0 to 3 for north, east, south, west."""
+    """Where the agent is in which maze.
+
+    Attributes:
+        maze: its number.
+        row: of the agent.
+        column: of the agent.
+        facing: 0 to 3 for north, east, south, west.
+        step: how many it has taken.
+        ended: whether the episode is over.
+    """
 
     maze: Int[Array, ""]
     row: Int[Array, ""]
@@ -47,12 +62,26 @@ class MazeState(NamedTuple):
 
 
 def codes(params: Mazes) -> int:
-    """What a cell of a view may be: codes are in [0, codes)."""
+    """What a cell of a view may be: codes are in [0, codes).
+
+    Args:
+        params: the mazes.
+
+    Returns:
+        How many there are.
+    """
     return WALL + 1 + int(np.max(params.colours))
 
 
 def stack(*parts: Mazes) -> Mazes:
-    """Mazes of several sizes as one set; what is too small gets walls. Kinds of objects: of the first one."""
+    """Mazes of several sizes as one set; what is too small gets walls.
+
+    Args:
+        *parts: sets of mazes; the kinds of objects are those of the first one.
+
+    Returns:
+        One set.
+    """
     require(parts, "stack needs at least one set of mazes")
     height, width = (max(part.walls.shape[axis] for part in parts) for axis in (1, 2))
 
@@ -74,7 +103,14 @@ def stack(*parts: Mazes) -> Mazes:
 
 
 def reset(key: Key, params: Mazes) -> tuple[Int[Array, "D S"], MazeState]:
-    """A new episode, `(view, state)`: any maze, any of its starts, any direction, all with the same chance.
+    """A new episode: any maze, any of its starts, any direction, all with the same chance.
+
+    Args:
+        key: draws it.
+        params: the mazes.
+
+    Returns:
+        What the agent sees, and the state.
 
     >>> import jax
     >>> from memjax.environments import imazes
@@ -88,7 +124,16 @@ def reset(key: Key, params: Mazes) -> tuple[Int[Array, "D S"], MazeState]:
 
 
 def enter(key: Key, maze: Int[Array, ""], params: Mazes) -> tuple[Int[Array, "D S"], MazeState]:
-    """`reset` in this maze of them: any of its starts, any direction."""
+    """`reset` in this maze of them: any of its starts, any direction.
+
+    Args:
+        key: draws the start.
+        maze: its number.
+        params: the mazes.
+
+    Returns:
+        As of `reset`.
+    """
     where, how = jax.random.split(key)
     starts = params.starts[maze]
     cell = jax.random.categorical(where, jnp.where(starts.ravel(), 0.0, -jnp.inf))
@@ -100,10 +145,18 @@ def enter(key: Key, maze: Int[Array, ""], params: Mazes) -> tuple[Int[Array, "D 
 def step(
     key: Key, state: MazeState, action: Int[Array, ""], params: Mazes
 ) -> tuple[Int[Array, "D S"], MazeState, Float[Array, ""], Bool[Array, ""]]:
-    """`(view, state, reward, ended)` after one of `ACTIONS`. A wall stops the agent; in an ended episode nothing moves.
+    """One of `ACTIONS`. A wall stops the agent; in an ended episode nothing moves.
 
-    The reward is that of the kind of object on which the agent then stands, kind 0 for none. Nothing is drawn: the key
-    is for the usual form.
+    The reward is that of the kind of object on which the agent then stands, kind 0 for none.
+
+    Args:
+        key: for the usual form; nothing is drawn.
+        state: before the action.
+        action: a place in `ACTIONS`.
+        params: the mazes.
+
+    Returns:
+        What the agent sees, the state, the reward, and whether the episode is over.
     """
     del key
     ahead = jnp.asarray(_AHEAD)[state.facing]
@@ -125,6 +178,13 @@ def view(state: MazeState, params: Mazes) -> Int[Array, "D S"]:
     """What the agent sees: `[DEPTH, 2 SIDE + 1]` codes, row d what is d cells ahead, the middle column straight ahead.
 
     Seen is what lies within 45 degrees of where it looks, if no wall lies on the straight line to it.
+
+    Args:
+        state: of the agent.
+        params: the mazes.
+
+    Returns:
+        The codes.
     """
     ahead, right = jnp.asarray(_AHEAD)[state.facing], jnp.asarray(_AHEAD)[(state.facing + 1) % 4]
     depth, side = jnp.asarray(_CELLS[:, 0]), jnp.asarray(_CELLS[:, 1])
@@ -140,7 +200,15 @@ def view(state: MazeState, params: Mazes) -> Int[Array, "D S"]:
 
 
 def cells(params: Mazes, maze: Int[Array, ""] | int) -> Int[Array, "H W"]:
-    """A whole maze in the codes of a view."""
+    """A whole maze in the codes of a view.
+
+    Args:
+        params: the mazes.
+        maze: its number.
+
+    Returns:
+        The codes.
+    """
     return jnp.where(params.walls[maze], WALL, _codes(params, maze))
 
 

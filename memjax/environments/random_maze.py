@@ -19,6 +19,13 @@ def random_mazes(count: int, seed: int = 0) -> Mazes:
     Two exits, red and cyan, lie anywhere; each can be reached without the other. Yellow says that red is right, lime
     that cyan is. Corners are never walls, and at most a third of the cells is, as in the original maps.
 
+    Args:
+        count: how many.
+        seed: draws them.
+
+    Returns:
+        The mazes.
+
     >>> random_mazes(10).walls.shape
     (10, 9, 11)
     """

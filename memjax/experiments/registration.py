@@ -7,7 +7,14 @@ from memjax.experiments import Family, families
 def register_family(family: Family) -> Family:
     """Makes a family of another package known, so that tasks can be for it: `register_task(..., family=NAME)`.
 
-    Raises `MemjaxError` for what is no `Family`, and for a name that another one has.
+    Args:
+        family: the record.
+
+    Returns:
+        The same.
+
+    Raises:
+        MemjaxError: for what is no `Family`, and for a name that another one has.
     """
     require(isinstance(family, Family), f"a family must be a memjax.experiments.Family, not {family!r:.80}")
     taken = family.name in families and families[family.name].config.__qualname__ != family.config.__qualname__

@@ -18,7 +18,13 @@ from memjax.typing import Any, Array, Float, Key, State
 class ExternalCell(nn.RNNCellBase):
     """`(carry, inputs [*B, dx]) -> (carry, outputs [*B, features])`, `outputs = [hidden; reads] W + b`.
 
-    rows, memory_width, read_heads: N, W and R of the memory. hidden: of the LSTM.
+    Args:
+        features: of the output.
+        rows: of the memory.
+        memory_width: of a row.
+        read_heads: how many rows are read at once.
+        hidden: units of the LSTM.
+        dtype: of the products.
     """
 
     features: int
@@ -62,7 +68,16 @@ class ExternalCell(nn.RNNCellBase):
 class NTMCell(ExternalCell):
     """A Neural Turing Machine as a cell: `ops.ntm_step`; its carry is an `ops.NTMState`.
 
-    Source: Graves et al. 2014 (1410.5401). `read_first`: heads read before the write, not after it.
+    Source: Graves et al. 2014 (1410.5401).
+
+    Args:
+        features: of the output.
+        rows: of the memory.
+        memory_width: of a row.
+        read_heads: how many rows are read at once.
+        hidden: units of the LSTM.
+        dtype: of the products.
+        read_first: heads read before the write, not after it.
 
     >>> import flax.linen as nn, jax, jax.numpy as jnp
     >>> cell = NTMCell(features=2, rows=5, memory_width=4, read_heads=1, hidden=6)
@@ -82,6 +97,14 @@ class DNCCell(ExternalCell):
 
     Source: Graves et al. 2016, Methods.
 
+    Args:
+        features: of the output.
+        rows: of the memory.
+        memory_width: of a row.
+        read_heads: how many rows are read at once.
+        hidden: units of the LSTM.
+        dtype: of the products.
+
     >>> import flax.linen as nn, jax, jax.numpy as jnp
     >>> cell = DNCCell(features=2, rows=5, memory_width=4, read_heads=2, hidden=6)
     >>> model, x = nn.RNN(cell), jnp.ones((3, 7, 8))
@@ -98,6 +121,16 @@ class NUTMCell(DNCCell):
 
     Source: Le et al. 2020 (1906.08862). Its penalty on keys that are alike is `ops.key_similarity`, for the caller's
     loss.
+
+    Args:
+        features: of the output.
+        rows: of the memory.
+        memory_width: of a row.
+        read_heads: how many rows are read at once.
+        hidden: units of the LSTM.
+        dtype: of the products.
+        programs: how many there are.
+        program_width: of their keys.
 
     >>> import flax.linen as nn, jax, jax.numpy as jnp
     >>> from memjax.layers import NUTMCell

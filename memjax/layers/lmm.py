@@ -67,6 +67,17 @@ class LMM(nn.Module):
     One example, `[L, width]`, of any length; the state goes in and comes out. A stream may be cut anywhere; with
     gradient_at="chunk", at multiples of `chunk` only.
 
+    Args:
+        width: of the tokens.
+        heads: how many memories there are side by side.
+        persistent: how many learned tokens are written before the first of any stream.
+        momentum: False is the paper's ablation.
+        forgetting: False is the paper's ablation.
+        gradient_at: "token", exact; or "chunk", as published for training.
+        chunk: how many tokens are written at once.
+        retention: for about how many tokens, at the start, a memory keeps what is not written over.
+        dtype: of the products.
+
     >>> import jax, jax.numpy as jnp
     >>> layer, x = LMM(width=8, heads=2), jnp.ones((5, 8))
     >>> params = layer.init(jax.random.key(0), x)

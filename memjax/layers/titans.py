@@ -33,6 +33,18 @@ class MAG(nn.Module):
     Source: Titans (2501.00663), 4.2: both outputs normalised with learned weights, then gated together; on the
     non-linearity the paper is silent. Persistent tokens stand before both. See `WindowAttention` and `LMM`; with
     gradient_at="chunk" a stream can be cut only where `LMM` says.
+
+    Args:
+        width: of the tokens.
+        heads: of both.
+        window: how many tokens attention sees.
+        persistent: how many learned tokens stand before both.
+        momentum: as of `LMM`, and so are the next four.
+        forgetting: False is the paper's ablation.
+        gradient_at: "token" or "chunk".
+        chunk: how many tokens are written at once.
+        retention: for about how many tokens a memory keeps what is not written over, at the start.
+        dtype: of the products.
     """
 
     width: int
@@ -65,6 +77,18 @@ class MAL(nn.Module):
     """Memory as a layer: `attention(LMM(x))`, over a sliding window. Source: Titans (2501.00663), 4.3.
 
     Persistent tokens stand before the memory; see `WindowAttention` and `LMM`.
+
+    Args:
+        width: of the tokens.
+        heads: of both.
+        window: how many tokens attention sees.
+        persistent: how many learned tokens stand before the memory.
+        momentum: as of `LMM`, and so are the next four.
+        forgetting: False is the paper's ablation.
+        gradient_at: "token" or "chunk".
+        chunk: how many tokens are written at once.
+        retention: for about how many tokens a memory keeps what is not written over, at the start.
+        dtype: of the products.
     """
 
     width: int
@@ -110,6 +134,17 @@ class MAC(nn.Module):
     M_t(y_t W_q)`, M_t being the memory after y_t. Source: Titans (2501.00663), 4.1. The state holds one segment:
     any length in any number of calls gives what one call would have given. Gradients are exact: a chunk's own start is
     not in the state.
+
+    Args:
+        width: of the tokens.
+        heads: of both.
+        window: the tokens of a segment.
+        persistent: how many learned tokens stand before all.
+        momentum: as of `LMM`, and so are the next three.
+        forgetting: False is the paper's ablation.
+        chunk: how many tokens are written at once.
+        retention: for about how many tokens a memory keeps what is not written over, at the start.
+        dtype: of the products.
     """
 
     width: int

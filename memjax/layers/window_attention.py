@@ -26,6 +26,13 @@ class WindowAttention(nn.Module):
 
     Rotary positions (Su et al. 2021, RoFormer), so that only distances count; persistent tokens have none. One
     example, `[L, width]`; any length, any number of calls: the state goes in and comes out. O(L W) time.
+
+    Args:
+        width: of the tokens.
+        heads: of the attention.
+        window: W.
+        persistent: how many learned tokens stand in front of all.
+        dtype: of the products.
     """
 
     width: int

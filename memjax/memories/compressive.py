@@ -14,7 +14,14 @@ from memjax.typing import Any, Array, Bool, Float, Key
 
 
 class CompressiveState(NamedTuple):
-    """Of each level, R segments of N hidden states, then what was compressed; newest last. Masks are 1 or 0."""
+    """Of each level, R segments of N hidden states, then what was compressed; newest last. Masks are 1 or 0.
+
+    Attributes:
+        recent: of each level, the hidden states of R segments, newest last.
+        recent_mask: which of them are real, 1 or 0.
+        compressed: of each level, what was compressed, newest last.
+        compressed_mask: which of them are real, 1 or 0.
+    """
 
     recent: Float[Array, "levels RN d"]
     recent_mask: Float[Array, "RN"]
@@ -37,6 +44,16 @@ class CompressiveMemory(Memory):
     segments had left the first FIFO: what is in it is compressed to be read. K must have room for that.
 
     A segment may be shorter than `segment`; items must be `width` wide.
+
+    Args:
+        num_slots: K, the compressed rows.
+        width: of an item and of a slot.
+        segment: the most items of a segment.
+        layers: of the transformer.
+        heads: of its attention.
+        rate: how many hidden states become one.
+        recent: R, how many segments are kept as they were.
+        dtype: of the products.
 
     >>> import jax, jax.numpy as jnp
     >>> from memjax.memories import CompressiveMemory, memorize

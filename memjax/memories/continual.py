@@ -11,6 +11,20 @@ class ContinualMemory(RehearsalMemory):
 
     `m_kz = W_z^M m_k`, `l_kz = W_z^L l_k`, `m_kz <- GRU_z(m_kz, l_kz)`, `m_k <- W^o concat_z(m_kz)`. The paper's
     "single head" is `update_heads=1`, with the projections.
+
+    Args:
+        num_slots: K.
+        width: as of `RehearsalMemory`, and so are those up to `dtype`.
+        segment: the most items of a segment.
+        layers: of the encoder.
+        heads: of its attention.
+        encoder: "transformer" or "gru".
+        normalize: "slots" or "items".
+        initial_std: of the slots before the first segment.
+        retention: for about how many segments a slot keeps what is not overwritten, at the start.
+        write_gain: how strongly a slot takes items in, at the start.
+        dtype: of the products.
+        update_heads: Z.
     """
 
     update_heads: int = 4

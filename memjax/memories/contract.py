@@ -13,7 +13,12 @@ from memjax.typing import Any, Array, Bool, Float, Key, State
 
 
 class Slots(NamedTuple):
-    """What any reader or rehearser sees of a memory: K vectors, and which of them hold something."""
+    """What any reader or rehearser sees of a memory: K vectors, and which of them hold something.
+
+    Attributes:
+        values: K vectors.
+        mask: which of them hold something.
+    """
 
     values: Float[Array, "*B K d"]
     mask: Bool[Array, "*B K"]
@@ -25,6 +30,9 @@ class Memory(nn.Module):
     The state is an explicit pytree, never a Flax collection: it may be kept, shipped, written on, and asked many
     times. A new memory subclasses this, overrides `initial_state`, `write`, `slots` (and `encode` where segments are
     read by a network of their own), says in `validate` which sizes it cannot have, and is given to `register_memory`.
+
+    Args:
+        num_slots: K, how many vectors are shown.
     """
 
     num_slots: int
@@ -37,20 +45,48 @@ class Memory(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} has no initial_state")
 
     def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Any:
-        """Everything that can be computed of each segment on its own: a pytree with leading axes [T, N]."""
+        """Everything that can be computed of each segment on its own: a pytree with leading axes [T, N].
+
+        Args:
+            items: of all segments.
+            mask: which of them are no padding.
+
+        Returns:
+            A pytree of arrays with leading axes `[T, N]`. Default: the items.
+        """
         del mask
         return items
 
     def write(
         self, state: State, features: Any, mask: Bool[Array, "N"], *, key: Key | None = None
     ) -> tuple[State, Float[Array, ""]]:
-        """Writes one encoded segment: `(state, aux_loss)`. Padding writes nothing; a key is for sampling."""
+        """Writes one encoded segment. Padding writes nothing.
+
+        Args:
+            state: before it.
+            features: of the segment, from `encode`.
+            mask: which items are no padding.
+            key: for a memory that samples while it is trained; without one it does what is likeliest.
+
+        Returns:
+            The state after it, and an auxiliary loss, 0 for most.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no write")
 
     def write_stream(
         self, state: State, features: Any, mask: Bool[Array, "T N"], *, key: Key | None = None
     ) -> tuple[State, Float[Array, ""]]:
-        """Writes all segments in order; a scan of `write`, for a memory with a closed form to override."""
+        """Writes all segments in order; a scan of `write`, for a memory with a closed form to override.
+
+        Args:
+            state: before the stream.
+            features: of all segments.
+            mask: which items are no padding.
+            key: as of `write`.
+
+        Returns:
+            The state after the stream, and the sum of the auxiliary losses.
+        """
         features, mask = together((features, mask))
 
         def step(memory, state, inputs):
@@ -77,16 +113,31 @@ def memorize(
     block: int | None = None,
     remat: bool = False,
 ) -> tuple[State, Float[Array, ""]]:
-    """Encodes the segments, many at once, then writes them in order: `(state, aux_loss)`.
+    """Encodes the segments, many at once, then writes them in order.
 
-    `block` segments are encoded and written at a time; the slots are the same. Default: all of them, but on CPU about
-    100 items, whose features stay in the cache and in memory that is used again. With `remat`, the gradient keeps only
-    the state at the borders of the blocks, and computes the rest again: a stream of any length fits. On a mesh with an
-    axis "sequence", over which segments may lie, all are encoded at once, where they are, and then brought together.
+    On a mesh with an axis "sequence", over which segments may lie, all are encoded at once, where they are, and then
+    brought together.
 
     Going on from a `state` gives what one call on the whole stream would have given, at any segment border; a stream of
     no segments leaves the state as it is. Inside a Flax module call it on a bound memory; outside, as
     `memory.apply(params, items, method=memorize)`.
+
+    Args:
+        memory: bound, inside a Flax module; else see above.
+        items: the stream.
+        mask: which items are no padding; all, if not given.
+        state: to go on from; the memory's initial state, if not given.
+        key: for a memory that samples while it is trained.
+        block: how many segments are encoded and written at a time; the slots are the same. Default: all of them, but on
+            CPU about 100 items, whose features stay in the cache and in memory that is used again.
+        remat: the gradient keeps only the state at the borders of the blocks, and computes the rest again: a stream of
+            any length fits.
+
+    Returns:
+        The state after the stream, and the sum of the auxiliary losses.
+
+    Raises:
+        MemjaxError: for shapes that do not fit, and for the state of another memory.
 
     >>> import jax, jax.numpy as jnp
     >>> from memjax import memories

@@ -46,6 +46,16 @@ class DMSDNC(ControlledMemory):
     embeddings do not shrink to make it easy. Source: Distributed Associative Memory Network with Memory Refreshing
     Loss (2007.10637); bAbI: 2 blocks of 128 rows of 48, 4 heads, LSTM 256, refresh .1.
 
+    Args:
+        num_slots: K, the rows of all blocks.
+        width: of an item, and of a slot as it is shown.
+        memory_width: of a row.
+        read_heads: how many reads there are at once, each out of all blocks.
+        hidden: units of the controller.
+        dtype: of the products.
+        blocks: B, which must divide the slots.
+        refresh: with which probability an item must be said again.
+
     >>> import jax, jax.numpy as jnp
     >>> from memjax.memories import DMSDNC, memorize
     >>> memory = DMSDNC(num_slots=6, width=8, blocks=2, memory_width=4, read_heads=2, hidden=6)

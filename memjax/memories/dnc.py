@@ -10,6 +10,14 @@ class DNC(ControlledMemory):
     Source: Hybrid computing using a neural network with dynamic external memory, Methods. The state is an
     `ops.DNCState`, zeros at the start; its links take `num_slots^2` numbers.
 
+    Args:
+        num_slots: K, the rows.
+        width: of an item, and of a slot as it is shown.
+        memory_width: of a row.
+        read_heads: how many rows are read at once.
+        hidden: units of the controller.
+        dtype: of the products.
+
     >>> import jax, jax.numpy as jnp
     >>> from memjax.memories import DNC, memorize
     >>> memory = DNC(num_slots=5, width=8, memory_width=4, read_heads=2, hidden=6)

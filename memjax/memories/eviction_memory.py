@@ -17,8 +17,13 @@ from memjax.typing import Any, Array, Bool, Float, Key
 class Retained(NamedTuple):
     """The rows that were kept, oldest first, and with each what the policy keeps and when it was last attended to.
 
-    nothing: what the policy keeps with its cell for "keep all". filled: how many rows there are. step: segments so far,
-    which float32 counts to 2^24.
+    Attributes:
+        values: the rows, oldest first.
+        kept: with each, what the policy keeps.
+        used: with each, when it was last attended to.
+        nothing: what the policy keeps with its cell for "keep all".
+        filled: how many rows there are.
+        step: segments so far, which float32 counts to 2^24.
     """
 
     values: Float[Array, "K d"]
@@ -32,16 +37,22 @@ class Retained(NamedTuple):
 class EvictionMemory(Memory):
     """The rows of `MemN2NMemory`, but a policy says which one goes when the K + 1st comes; it may be that one itself.
 
-    policy: one of `memories.policies.policies`; with "fifo" it is `MemN2NMemory`. Slots: `row + T(age)`, the age a
-    row's place from the newest. With a key, as in training, what goes is drawn; without one the likeliest goes, or with
-    "uniform" one that is drawn by the segment's number, so that every test is the same.
+    Slots: `row + T(age)`, the age a row's place from the newest. With a key, as in training, what goes is drawn;
+    without one the likeliest goes, or with "uniform" one that is drawn by the segment's number, so that every test is
+    the same.
 
-    Source: Learning What to Remember, Long-term Episodic Memory Networks (LEMN), 3.1. There a reward teaches the
-    policy (`models.StreamReader`); here the gradient of whatever is asked of the slots, through
-    `ops.straight_through_evict`, so that it trains on every task and beside every other memory. LRU and IM attend with
-    the new row, IM by `(row + T) · row W / sqrt(d)`: under the contract no question is known while the stream is read.
+    Source: Learning What to Remember, Long-term Episodic Memory Networks (LEMN), 3.1. There a reward teaches the policy
+    (`models.StreamReader`); here the gradient of whatever is asked of the slots, through `ops.straight_through_evict`,
+    so that it trains on every task and beside every other memory. LRU and IM attend with the new row, IM by `(row + T)
+    · row W / sqrt(d)`: under the contract no question is known while the stream is read.
 
     The state is `Retained`, float32, zeros at the start. Items must be `width` wide.
+
+    Args:
+        num_slots: K, how many rows are kept.
+        width: of an item and of a row.
+        policy: one of `memories.policies.policies`; with "fifo" it is `MemN2NMemory`.
+        dtype: of the products.
 
     >>> import jax, jax.numpy as jnp
     >>> from memjax.memories import EvictionMemory, memorize

@@ -29,6 +29,11 @@ class MemN2NMemory(Memory):
 
     The state is `[K, width]` and which of it is filled, float32, zero at the start. Items must be `width` wide.
 
+    Args:
+        num_slots: K, how many rows are kept.
+        width: of an item and of a row.
+        dtype: of the products.
+
     >>> import jax, jax.numpy as jnp
     >>> from memjax.memories import MemN2NMemory, memorize
     >>> memory = MemN2NMemory(num_slots=4, width=8)

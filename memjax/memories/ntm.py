@@ -7,8 +7,16 @@ from memjax.memories.controlled_core import NTMCore
 class NTM(ControlledMemory):
     """Rows addressed by content and by shifts from where a head was before: `ops.ntm_step` for every item.
 
-    Source: Neural Turing Machines (1410.5401). The state is an `ops.NTMState`, constant at the start. `read_first`:
-    heads read before the write, not after it.
+    Source: Neural Turing Machines (1410.5401). The state is an `ops.NTMState`, constant at the start.
+
+    Args:
+        num_slots: K, the rows.
+        width: of an item, and of a slot as it is shown.
+        memory_width: of a row.
+        read_heads: how many rows are read at once.
+        hidden: units of the controller.
+        dtype: of the products.
+        read_first: heads read before the write, not after it.
 
     >>> import jax, jax.numpy as jnp
     >>> from memjax.memories import NTM, memorize

@@ -28,7 +28,16 @@ class NUTM(ControlledMemory):
     steps, not the stream's items.) With one program it is the `DNC`. Source: Neural Stored-program Memory (1906.08862),
     3; bAbI: 4 programs, LSTM 172, 192 rows of 64, 4 heads.
 
-    programs: V_i, each of a whole interface. program_width: of their keys, and of what the controller asks them with.
+    Args:
+        num_slots: K, the rows.
+        width: of an item, and of a slot as it is shown.
+        memory_width: of a row.
+        read_heads: how many rows are read at once.
+        hidden: units of the controller.
+        dtype: of the products.
+        programs: how many V_i, each of a whole interface.
+        program_width: of their keys, and of what the controller asks them with.
+        key_penalty: the weight of the auxiliary loss.
 
     >>> import jax, jax.numpy as jnp
     >>> from memjax.memories import NUTM, memorize

@@ -53,11 +53,19 @@ def register_memory(name: str, cls: M) -> M: ...
 def register_memory(name: str, cls: Any = None) -> Any:
     """Enters a memory of your own under a name, by which `create`, configs and the command line then find it.
 
-    A function, `register_memory("mine", Mine)`, or a decorator of the class. Returns the class. To define a class anew,
-    as when a notebook's cell runs again, takes the place of the old one.
+    A function, `register_memory("mine", Mine)`, or a decorator of the class. To define a class anew, as when a
+    notebook's cell runs again, takes the place of the old one.
 
-    Raises `MemjaxError` for a name that another class has or that has other characters than letters, digits, `_` and
-    `-`, and for what is no subclass of `Memory`.
+    Args:
+        name: what `create` and configs call it.
+        cls: the class; without it, the decorator.
+
+    Returns:
+        The class, or its decorator.
+
+    Raises:
+        MemjaxError: for a name that another class has or that has other characters than letters, digits, `_` and `-`,
+            and for what is no subclass of `Memory`.
 
     >>> @register_memory("sums")
     ... class Sums(Memory):
@@ -93,7 +101,16 @@ def _path(cls: type | None) -> tuple[str, str]:
 def create(name: str, *, slots: int | np.integer, **sizes: Any) -> Memory:
     """Makes a memory by its name in the registry, with K = `slots` and the sizes that it takes.
 
-    Raises `MemjaxError`, in one line, for an unknown name or size, and for sizes that the memory cannot have.
+    Args:
+        name: in the registry, such as "dnc".
+        slots: K.
+        sizes: those that the memory takes; see its class. `width` is needed by all.
+
+    Returns:
+        The memory, a Linen module.
+
+    Raises:
+        MemjaxError: for an unknown name or size, and for sizes that the memory cannot have.
 
     >>> create("rehearsal", slots=20, width=128, segment=10).num_slots
     20
@@ -153,7 +170,15 @@ def _is_floating(dtype: Any) -> bool:
 
 
 def check_size(name: str, size: str) -> None:
-    """Raises `MemjaxError` for a size that only other memories have; see `create`."""
+    """Checks that a size is one of this memory's; see `create`.
+
+    Args:
+        name: of a memory.
+        size: of which it may be one.
+
+    Raises:
+        MemjaxError: for a size that only other memories have.
+    """
     others = sorted(other for other, cls in registry.items() if size in size_fields(cls))
     known = name in registry and size in size_fields(registry[name])
     require(known or not others, f"{size} is a size of memory={', '.join(others)}, not of memory={name}; leave it out")

@@ -15,15 +15,27 @@ class RehearsalMemory(Memory):
     """Rehearsal Memory, 3.2: a segment encoder, then per segment `ops.write_segment` (Eq. 1 and 2).
 
     The state is the K slots `[K, width]`, float32, learned and distinct at the start: attention and GRU are shared, so
-    equal slots would stay equal for ever. Items must be `width` wide. What rehearses the memory while it trains is
-    not part of it: see `memjax.models.rehearser`.
+    equal slots would stay equal for ever. Items must be `width` wide. What rehearses the memory while it trains is not
+    part of it: see `memjax.models.rehearser`.
 
-    Three choices of where training starts, on which the papers are silent. `initial_std`: the standard deviation of the
-    slots before the first segment; large slots are easy to tell apart, small ones quick to be written over.
-    `retention`: for about how many segments a slot keeps what is not overwritten (the update gate's bias is its
-    logarithm); 1 forgets half with each segment. `write_gain`: how much larger than usual the weights are that take
-    items into a slot. An item is spread over K slots, so that N items come in about `sqrt(N) / K` large; with
-    `K / sqrt(N)` all slots take part from the first step, where otherwise a few may win for ever.
+    On where training starts (`initial_std`, `retention`, `write_gain`) the papers are silent.
+
+    Args:
+        num_slots: K.
+        width: of an item and of a slot.
+        segment: the most items of a segment.
+        layers: of the encoder.
+        heads: of its attention.
+        encoder: "transformer", or "gru", a bidirectional one.
+        normalize: "slots", each item has one unit to give away; "items", each slot takes one unit.
+        initial_std: the standard deviation of the slots before the first segment; large slots are easy to tell apart,
+            small ones quick to be written over.
+        retention: for about how many segments a slot keeps what is not overwritten (the update gate's bias is its
+            logarithm); 1 forgets half with each segment.
+        write_gain: how much larger than usual the weights are that take items into a slot. An item is spread over K
+            slots, so that N items come in about `sqrt(N) / K` large; with `K / sqrt(N)` all slots take part from the
+            first step, where otherwise a few may win for ever.
+        dtype: of the products.
 
     >>> import jax, jax.numpy as jnp
     >>> from memjax.memories import RehearsalMemory, memorize

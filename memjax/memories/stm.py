@@ -31,6 +31,13 @@ class TwoMemory(TokenwiseMemory):
     The state is an `ops.TwoMemoryState`, `[memory_width, memory_width]` and K of these, float32, zero at the start.
     Items must be `width` wide.
 
+    Args:
+        num_slots: K, the queries, and matrices of relations.
+        width: of an item and of a slot.
+        memory_width: of both memories.
+        retention: in about how many items relations are forgotten, at the start.
+        dtype: of the products.
+
     >>> import jax, jax.numpy as jnp
     >>> from memjax.memories import TwoMemory, memorize
     >>> memory = TwoMemory(num_slots=4, width=8, memory_width=5)

@@ -40,6 +40,18 @@ class SurpriseMemory(Memory):
     `forgetting=False` are the paper's ablations. A stream is written in closed form, chunk by chunk; if its
     segments are split evenly over the axis "sequence" of a mesh, between 4 devices or more, each reads its shard.
 
+    Args:
+        num_slots: K, how many probes read the memory.
+        width: of an item and of a slot.
+        segment: the most items of a segment.
+        layers: of the encoder.
+        heads: of its attention.
+        memory_heads: Z.
+        momentum: False is the paper's ablation.
+        forgetting: False is the paper's ablation.
+        retention: after about how many items the memory forgets, at the start.
+        dtype: of the products.
+
     >>> import jax, jax.numpy as jnp
     >>> from memjax.memories import SurpriseMemory, memorize
     >>> memory = SurpriseMemory(num_slots=4, width=8, segment=3, layers=1, heads=2)

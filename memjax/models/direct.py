@@ -31,7 +31,14 @@ class Direct(nn.Module):
 
 
 class DirectlyReason(Direct):
-    """A GRU over the stream; its last state with the query into the head (Rehearsal Memory, appendix B)."""
+    """A GRU over the stream; its last state with the query into the head (Rehearsal Memory, appendix B).
+
+    Args:
+        shape: of the task.
+        width: of items, states and queries.
+        head_layers: hidden layers before the answer.
+        dtype: of the products.
+    """
 
     def setup(self):
         super().setup()
@@ -58,7 +65,15 @@ class DirectlyReason(Direct):
 
 
 class MultiHopReason(DirectlyReason):
-    """A GRU over the stream; the multi-hop reader over all of its states."""
+    """A GRU over the stream; the multi-hop reader over all of its states.
+
+    Args:
+        shape: of the task.
+        width: of items, states and queries.
+        head_layers: hidden layers before the answer.
+        dtype: of the products.
+        hops: of the reader.
+    """
 
     hops: int
 
@@ -84,6 +99,12 @@ class HistorySampler(Direct):
 
     Rehearsal Memory, 3.3.2 (Eq. 5): `h_c` = mean item embedding of segment c, `b_c = w · tanh(W_1 q + W_2 h_c + b)`,
     answer from `[softmax(b) · h; q]`.
+
+    Args:
+        shape: of the task.
+        width: of items and queries.
+        head_layers: hidden layers before the answer.
+        dtype: of the products.
     """
 
     def setup(self):

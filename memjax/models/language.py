@@ -18,11 +18,17 @@ BLOCK = 512  # tokens of a long sequence that are read at once: their logits are
 class LanguageModel(nn.Module):
     """Blocks of a sequence layer and a gated perceptron, each `x + f(rmsnorm(x))`; then logits by the embeddings.
 
-    make_layer: makes the layer of one block (`LMM`, `MAC`, `MAG`, `MAL`, `WindowAttention`, or anything with their
-    signature: `(x [L, width], state or None) -> (x, state)`, and `initial_state`). hidden: of the perceptron
-    (SwiGLU, Shazeer 2020), 0 for none. dropout: the share of the embeddings and of every f that training zeroes.
-
     One example, of any length in any number of calls; the state's size does not depend on it.
+
+    Args:
+        vocabulary: token ids are below it.
+        width: of the embeddings and of every layer.
+        depth: how many blocks.
+        hidden: units of the perceptron (SwiGLU, Shazeer 2020), 0 for none.
+        make_layer: makes the layer of one block: `LMM`, `MAC`, `MAG`, `MAL`, `WindowAttention`, or anything with their
+            signature: `(x [L, width], state or None) -> (x, state)`, and `initial_state`.
+        dropout: the share of the embeddings and of every f that training zeroes.
+        dtype: of the products.
 
     >>> import jax, jax.numpy as jnp
     >>> from functools import partial
@@ -102,11 +108,23 @@ def generate(
     key: Key | None = None,
     temperature: float = 1.0,
 ) -> tuple[Int[Array, "count"], State]:
-    """Reads the prompt, then makes `count` tokens one by one: `(tokens, state)`; drawn with a key, or the likeliest.
+    """Reads the prompt, then makes tokens one by one.
 
-    The state has read all but the last of the tokens: `generate(model, params, tokens[-1:], n, state=state)` goes on as
-    one call would have. A token of -1: the logits were not finite. With gradient_at="chunk" a stream ends between
-    chunks only, so nothing can be generated; a model with gradient_at="token" takes the same parameters.
+    To go on as one call would have: `generate(model, params, tokens[-1:], n, state=state)`. A token of -1: the logits
+    were not finite. With gradient_at="chunk" a stream ends between chunks only, so nothing can be generated; a model
+    with gradient_at="token" takes the same parameters.
+
+    Args:
+        model: of a sequence.
+        params: its parameters.
+        prompt: at least one token.
+        count: how many are made.
+        state: to go on from.
+        key: to draw tokens; without one, the likeliest is taken.
+        temperature: of what is drawn from.
+
+    Returns:
+        The tokens; and the state, which has read all but the last of them.
 
     >>> import jax, jax.numpy as jnp
     >>> from functools import partial

@@ -14,8 +14,18 @@ from memjax.typing import Any, Array, Bool, Float, Int, Key, State
 class MemoryModel(nn.Module):
     """Any memory on any task. `memorize` sees the stream, `answer` the slots and the query alone.
 
-    `width` is that of items, slots and queries. The rehearser is used in training only; any memory can be rehearsed,
-    since it reaches the memory through the slots.
+    The rehearser is used in training only; any memory can be rehearsed, since it reaches the memory through the slots.
+
+    Args:
+        shape: of the task.
+        memory: any.
+        width: of items, slots and queries.
+        hops: of the reader.
+        head_layers: hidden layers before the answer.
+        rehearser_layers: of its decoder.
+        rehearser_heads: of its attention.
+        rehearser_norm_slots: LayerNorm on the slots before the rehearser asks them.
+        dtype: of the products.
     """
 
     shape: TaskShape

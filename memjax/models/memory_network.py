@@ -25,6 +25,13 @@ def answer_rows(vocabulary: Sequence[str], answers: Sequence[str]) -> tuple[int,
     each other. Any other answer, like "apple,milk" or a word that no sentence has, gets a row of its own behind the
     vocabulary: it is one more entry of the dictionary, which occurs in no sentence.
 
+    Args:
+        vocabulary: the words, padding first.
+        answers: of the task.
+
+    Returns:
+        A row for each answer.
+
     >>> answer_rows(("<pad>", "apple", "milk"), ("apple,milk", "milk"))
     (3, 2)
     """
@@ -68,12 +75,23 @@ class MemN2N(nn.Module):
     in a bag; and with `places` they are `ops.centred_weights`, which know one J for all texts, with T_A and T_C weighed
     as a word is at the last place, behind the longest text.
 
-    shape: a task whose answers are classes, and whose question is a text in the words of its stream. answers: for each
-    class its row of W (`answer_rows`). tying: "adjacent" (`A_{k+1} = C_k`, `W = C_K^T`, `B = A_1`, and the times like
-    them) or "layer_wise" (one A and one C for all hops, B and W of their own, `u <- H u + o`). encoding: "position" or
-    "bag". temporal: whether there are T_A and T_C. places: J of all texts; None for each text's own words. memory: how
-    many of the last sentences are kept. All parameters are drawn from N(0, 0.1); the row of padding is zero, and stays
-    so. Raises `MemjaxError` for what does not fit.
+    All parameters are drawn from N(0, 0.1); the row of padding is zero, and stays so.
+
+    Args:
+        shape: of a task whose answers are classes, and whose question is a text in the words of its stream.
+        answers: for each class its row of W (`answer_rows`).
+        width: of the embeddings.
+        hops: how many.
+        tying: "adjacent" (`A_{k+1} = C_k`, `W = C_K^T`, `B = A_1`, and the times like them) or "layer_wise" (one A and
+            one C for all hops, B and W of their own, `u <- H u + o`).
+        encoding: "position" or "bag".
+        temporal: whether there are T_A and T_C.
+        places: J of all texts; None for each text's own words.
+        memory: how many of the last sentences are kept.
+        dtype: of the products.
+
+    Raises:
+        MemjaxError: for what does not fit.
 
     >>> import jax, jax.numpy as jnp
     >>> from memjax.models import MemN2N

@@ -27,11 +27,18 @@ class MemN2NLanguage(nn.Module):
     """Logits of the next word: `u_0 = .1`, K times `u <- f(H u + sum_i softmax_i(u · m_i) c_i)`, then `W u`.
 
     Word i of the last `memory`, i = 1 the newest, is `m_i = A x_i + T_A(i)`, `c_i = C x_i + T_C(i)`; f is a ReLU on the
-    second half of the units. All hops share A, C and H (layer-wise tying). Weights are drawn from N(0, 0.05). dropout,
-    which the paper has not: the share of what is read of A and C, and of the last u, that training zeroes.
+    second half of the units. All hops share A, C and H (layer-wise tying). Weights are drawn from N(0, 0.05).
 
-    One example, of any length in any number of calls: the state, `memory` words, goes in and comes out.
-    Time O(hops * memory) for a word. Source: End-To-End Memory Networks, sections 2 and 5.
+    One example, of any length in any number of calls: the state, `memory` words, goes in and comes out. Time O(hops *
+    memory) for a word. Source: End-To-End Memory Networks, sections 2 and 5.
+
+    Args:
+        vocabulary: token ids are below it.
+        width: of the embeddings.
+        hops: K.
+        memory: how many words are kept.
+        dropout: the share of what is read of A and C, and of the last u, that training zeroes; the paper has none.
+        dtype: of the products.
 
     >>> import jax, jax.numpy as jnp
     >>> model = MemN2NLanguage(vocabulary=10, width=8, hops=2, memory=4)

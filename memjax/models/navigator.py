@@ -63,8 +63,7 @@ class Decision(NamedTuple):
 class Navigator(nn.Module):
     """Looks at a view, acts, and writes the view into its buffer; a policy says what leaves it.
 
-    codes: what a cell of a view may be, in [0, codes). base: "mqn" or "frmqn". entries: N. policy, nop: as of a
-    `StreamReader`. With `e = ReLU(W_e view + b)`, cells one-hot, and of the entries `k_i = W_k e_i`, `v_i = W_v e_i`:
+    With `e = ReLU(W_e view + b)`, cells one-hot, and of the entries `k_i = W_k e_i`, `v_i = W_v e_i`:
 
         h = W_c e (mqn)    h, c = LSTM([e, o_before], h_before, c_before) (frmqn)
         o = sum_i softmax_i(h · k_i) v_i    g = f(W_h h + o), f a ReLU on half of the units    logits = W_a g + b
@@ -77,6 +76,15 @@ class Navigator(nn.Module):
         params = agent.init(key, view)
         decision, state = agent.apply(params, view)    # a new agent, the likeliest action and eviction
         decision, state = agent.apply(params, view, state, act_key, evict_key)    # both drawn
+
+    Args:
+        codes: what a cell of a view may be, in [0, codes).
+        actions: how many there are.
+        base: "mqn" or "frmqn".
+        width: of all vectors.
+        entries: N, how many views are held.
+        policy: one of `memories.policies.policies`.
+        nop: whether the view itself may be evicted.
     """
 
     codes: int

@@ -60,10 +60,6 @@ class _Carry(NamedTuple):
 class StreamReader(nn.Module):
     """Reads lines one by one: a question is answered from the buffer as it is, then written like any other line.
 
-    words, line, questions: as of an `EpisodeShape`; what is asked beyond that many questions is not answered. answers:
-    for each class its row of the output table (`answer_rows`). entries: N. policy: one of
-    `memories.policies.policies`. nop: whether the line itself may be what goes.
-
     The base is a `MemN2N` of `hops` hops with adjacent tying and position encoding, whose time index is an entry's
     place from the newest. Entries are encoded, for the policy, by its first hop's values. Critic: sum of the encodings
     of what may go (so of IM's own cell in place of the line), linear, GRU over time, linear. Source: LEMN, 3 and 4.2.
@@ -73,6 +69,17 @@ class StreamReader(nn.Module):
         params = reader.init(key, task.lines, line, asked, key)
         read = reader.apply(params, task.lines, line, asked, key)    # samples what goes
         read = reader.apply(params, task.lines, line, asked)         # the likeliest goes
+
+    Args:
+        words: as of an `EpisodeShape`.
+        line: as of an `EpisodeShape`.
+        questions: as of an `EpisodeShape`; what is asked beyond that many is not answered.
+        answers: for each class its row of the output table (`answer_rows`).
+        width: of the embeddings.
+        hops: of the network that answers.
+        entries: N, how many lines are held.
+        policy: one of `memories.policies.policies`.
+        nop: whether the line itself may be evicted.
     """
 
     words: int

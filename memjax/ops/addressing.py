@@ -22,7 +22,15 @@ def content_weights(
 ) -> Float[Array, "N"]:
     """`softmax over n of strength * cos(key, memory_n)`. Source: NTM, Eq. 5 and 6; DNC, "content-based addressing".
 
-    strength: at least 0. `cos(a, b) = a.b / sqrt((|a|^2 + 1e-6)(|b|^2 + 1e-6))`.
+    `cos(a, b) = a.b / sqrt((|a|^2 + 1e-6)(|b|^2 + 1e-6))`.
+
+    Args:
+        memory: N rows.
+        key: what is looked for.
+        strength: at least 0.
+
+    Returns:
+        A weight for each row; they add up to 1.
 
     >>> import jax.numpy as jnp
     >>> content_weights(jnp.eye(2), jnp.array([3.0, 0.0]), jnp.array(100.0)).tolist()
@@ -38,7 +46,15 @@ def content_weights(
 def shift_weights(weights: Float[Array, "N"], shift: Float[Array, "S"]) -> Float[Array, "N"]:
     """Circular convolution: weight moves by -s to s rows, `S = 2 s + 1`, shares given by `shift`. Source: NTM, Eq. 8.
 
-    Raises `MemjaxError` for an even number of shares.
+    Args:
+        weights: of the rows.
+        shift: the shares of -s to s, which add up to 1.
+
+    Returns:
+        The weights after the shift.
+
+    Raises:
+        MemjaxError: for an even number of shares.
 
     >>> import jax.numpy as jnp
     >>> shift_weights(jnp.array([1.0, 0.0, 0.0]), jnp.array([0.0, 0.25, 0.75])).tolist()
@@ -53,6 +69,13 @@ def shift_weights(weights: Float[Array, "N"], shift: Float[Array, "S"]) -> Float
 @checked
 def sharpen_weights(weights: Float[Array, "N"], power: Float[Array, ""]) -> Float[Array, "N"]:
     """`weights^power / sum of weights^power`, power at least 1. Source: NTM, Eq. 9. Finite for weights of 0.
+
+    Args:
+        weights: of the rows, at least 0.
+        power: at least 1.
+
+    Returns:
+        The weights, of which the large ones became larger.
 
     >>> import jax.numpy as jnp
     >>> [f"{weight:.2f}" for weight in sharpen_weights(jnp.array([0.25, 0.75]), jnp.array(2.0))]
@@ -73,6 +96,15 @@ def usage_update(
 
     All weights are those of the step before. What was written counts as a constant: nothing is learned through it.
 
+    Args:
+        usage: before the step, in [0, 1].
+        write_weights: of the step before.
+        read_weights: of each read head, of the step before.
+        free_gates: of each read head; 1 frees what it has read.
+
+    Returns:
+        The usage now.
+
     >>> import jax.numpy as jnp
     >>> reads, free = jnp.array([[1.0, 0.0]]), jnp.ones(1)
     >>> usage_update(jnp.ones(2), jnp.zeros(2), reads, free).tolist()
@@ -91,6 +123,12 @@ def allocation_weights(usage: Float[Array, "N"]) -> Float[Array, "N"]:
 
     The order of the rows is a constant to the gradient; of rows used alike the first comes first. Its gradient is its
     own: reverse mode alone (`jax.grad`), no `jax.jvp`.
+
+    Args:
+        usage: of the rows, in [0, 1].
+
+    Returns:
+        A weight for each row; they add up to 1 at most.
 
     >>> import jax.numpy as jnp
     >>> allocation_weights(jnp.array([1.0, 0.5, 0.0])).tolist()
@@ -156,10 +194,18 @@ _allocation.defvjp(_allocation_forward, _allocation_backward)
 def link_update(
     links: Float[Array, "N N"], precedence: Float[Array, "N"], write_weights: Float[Array, "N"]
 ) -> tuple[Float[Array, "N N"], Float[Array, "N"]]:
-    """The order of writing: `(links, precedence)`. `links[i, j]`: how far row i was written right after row j.
+    """The order of writing. `links[i, j]`: how far row i was written right after row j.
 
-    `L[i, j] = (1 - w_i - w_j) L[i, j] + w_i p_j`, 0 for i = j; `p = (1 - sum of w) p + w`. Source: DNC.
-    Read forward with `links @ weights`, backward with `weights @ links`.
+    `L[i, j] = (1 - w_i - w_j) L[i, j] + w_i p_j`, 0 for i = j; `p = (1 - sum of w) p + w`. Source: DNC. Read forward
+    with `links @ weights`, backward with `weights @ links`.
+
+    Args:
+        links: before the write.
+        precedence: how far each row was the last to be written.
+        write_weights: of this write.
+
+    Returns:
+        Links and precedence after it.
 
     >>> import jax.numpy as jnp
     >>> first, second = jnp.eye(2)
@@ -178,6 +224,15 @@ def erase_and_add(
     memory: Float[Array, "N W"], weights: Float[Array, "N"], erase: Float[Array, "W"], add: Float[Array, "W"]
 ) -> Float[Array, "N W"]:
     """`M * (1 - weights erase^T) + weights add^T`, erase in [0, 1]. Source: NTM, Eq. 3 and 4.
+
+    Args:
+        memory: N rows.
+        weights: where is written.
+        erase: how much of each column goes, in [0, 1].
+        add: what comes there.
+
+    Returns:
+        The memory after the write.
 
     >>> import jax.numpy as jnp
     >>> erase_and_add(jnp.ones((2, 1)), jnp.array([1.0, 0.0]), jnp.ones(1), jnp.array([5.0])).tolist()

@@ -11,7 +11,14 @@ from memjax.typing import Annotated, Array, Bool, Float, Normalize
 
 
 class AdditiveParams(NamedTuple):
-    """Weights of `v · tanh(left W_l + right W_r + b)`."""
+    """Weights of `v · tanh(left W_l + right W_r + b)`.
+
+    Attributes:
+        w_left: of the left side.
+        w_right: of the right side.
+        b: added inside the tanh.
+        v: makes a number of it.
+    """
 
     w_left: Float[Array, "dl h"]
     w_right: Float[Array, "dr h"]
@@ -20,13 +27,22 @@ class AdditiveParams(NamedTuple):
 
 
 class HopParams(NamedTuple):
-    """One hop of `multi_hop_read`."""
+    """One hop of `multi_hop_read`.
+
+    Attributes:
+        attention: query on the left, slots on the right.
+    """
 
     attention: Annotated[AdditiveParams, Axes(dl="h", dr="dm")]
 
 
 class ReadParams(NamedTuple):
-    """The hops of `multi_hop_read`, and the query update that they share."""
+    """The hops of `multi_hop_read`, and the query update that they share.
+
+    Attributes:
+        hops: one for each hop.
+        w_query: makes the next query of what was read and the query.
+    """
 
     hops: tuple[Annotated[HopParams, Axes("h", "dm")], ...]
     w_query: Float[Array, "dm+h h"]
@@ -44,6 +60,14 @@ def additive_scores(
     """Additive attention logits, `scores[a, b] = v · tanh(left_a W_l + right_b W_r + b)`.
 
     Source: Rehearsal Memory (Zhang et al. 2021), Eq. 1. Computed in `right`'s dtype, summed in float32 or better.
+
+    Args:
+        params: the weights.
+        left: A vectors.
+        right: B vectors; the result has their dtype.
+
+    Returns:
+        The logits of all pairs.
 
     >>> import jax.numpy as jnp
     >>> params = AdditiveParams(jnp.eye(2), jnp.eye(2), jnp.zeros(2), jnp.ones(2))
@@ -68,6 +92,13 @@ def project_items(
     params: Annotated[AdditiveParams, Axes("dr")], items: Float[Array, "*axes dr"]
 ) -> Float[Array, "*axes h"]:
     """`items @ w_right`: the part of `additive_scores` that does not see the left side, to be computed once.
+
+    Args:
+        params: the weights.
+        items: of the right side, with any leading axes.
+
+    Returns:
+        Their part of the sum inside the tanh.
 
     >>> import jax.numpy as jnp
     >>> params = AdditiveParams(jnp.eye(2), 2 * jnp.eye(2), jnp.zeros(2), jnp.ones(2))
@@ -98,12 +129,22 @@ def slot_attention(
     *,
     normalize: Normalize = "slots",
 ) -> tuple[Float[Array, "K N"], Float[Array, "K dx"]]:
-    """Items choose the slots they are written to: returns `(weights, aligned)`.
+    """Items choose the slots they are written to.
 
-    `weights[k, n] = softmax_k(v · tanh(W_l m_k + W_r f_n + b))`, `aligned_k = sum_n weights[k, n] f_n`.
-    Source: Rehearsal Memory, Eq. 1; Continual Memory (Zhang et al. 2021), Eq. 1. As printed, each item hands out one
-    unit of mass over the slots; `normalize="items"` lets each slot take one unit over the items instead (an ablation).
-    Masked items have weight 0. Weights are float32 or better.
+    `weights[k, n] = softmax_k(v · tanh(W_l m_k + W_r f_n + b))`, `aligned_k = sum_n weights[k, n] f_n`. Source:
+    Rehearsal Memory, Eq. 1; Continual Memory (Zhang et al. 2021), Eq. 1. As printed, each item hands out one unit of
+    mass over the slots; `normalize="items"` lets each slot take one unit over the items instead (an ablation). Weights
+    are float32 or better.
+
+    Args:
+        params: slots on the left, items on the right.
+        slots: K vectors.
+        items: of a segment.
+        mask: which items are no padding; the others have weight 0.
+        normalize: over what the weights of an item, or of a slot, add up to 1.
+
+    Returns:
+        The weights, and for each slot the weighted sum of the items.
 
     >>> import jax.numpy as jnp
     >>> params = AdditiveParams(jnp.eye(2), jnp.eye(2), jnp.zeros(2), jnp.ones(2))
@@ -144,7 +185,16 @@ def multi_hop_read(
     """Reads the slots in C hops, each one refining the query.
 
     Per hop c: `g_k = v_c · tanh(W1_c q + W2_c m_k + b_c)`, `e = softmax(g) · m`, `q <- [e; q] W_q`, with W_q shared by
-    the hops. Source: Rehearsal Memory, appendix A. Masked slots are never read.
+    the hops. Source: Rehearsal Memory, appendix A.
+
+    Args:
+        params: of the hops.
+        slots: what is read.
+        query: what is asked.
+        slot_mask: which slots may be read; all, if not given.
+
+    Returns:
+        The query after the last hop.
 
     >>> import jax.numpy as jnp
     >>> hop = HopParams(AdditiveParams(jnp.eye(2), jnp.eye(2), jnp.zeros(2), jnp.ones(2)))

@@ -13,9 +13,13 @@ Entry = PyTree[Shaped[Array, "..."]]
 
 
 class Buffer(NamedTuple):
-    """The first `filled` of N entries are there, oldest first. entries: a pytree of arrays `[N, ...]`.
+    """The first `filled` of N entries are there, oldest first.
 
     All that is kept for an entry is in `entries`, so that it moves with it.
+
+    Attributes:
+        entries: a pytree of arrays `[N, ...]`.
+        filled: how many entries there are.
     """
 
     entries: PyTree[Shaped[Array, "N ..."]]
@@ -26,8 +30,17 @@ class Buffer(NamedTuple):
 def buffer_append(buffer: Buffer, entry: Entry) -> Buffer:
     """Puts an entry behind the last one; a full buffer stays as it is.
 
-    entry: as one of `buffer.entries`, to whose dtypes it is cast. Raises `MemjaxError` if its shapes are not theirs.
     Source: Long-term Episodic Memory Networks (LEMN), 3.
+
+    Args:
+        buffer: of N entries.
+        entry: as one of `buffer.entries`, to whose dtypes it is cast.
+
+    Returns:
+        The buffer with the entry.
+
+    Raises:
+        MemjaxError: if the shapes of the entry are not those of the others.
 
     >>> import jax.numpy as jnp
     >>> buffer = buffer_append(Buffer(jnp.zeros(3), jnp.array(1)), jnp.array(7.0))
@@ -47,9 +60,19 @@ def buffer_append(buffer: Buffer, entry: Entry) -> Buffer:
 def buffer_evict(buffer: Buffer, index: Int[Array, ""], entry: Entry) -> Buffer:
     """Evicts entry `index` of a full buffer: those after it move one place down, and the new one goes to the end.
 
-    `index = N` evicts the new entry itself: the buffer stays as it was. A larger index is N, one below 0 is 0. One that
-    is not full appends, whatever the index. entry, errors: as of `buffer_append`. Source: LEMN, 3.1, "memory update"
-    and "no operation".
+    `index = N` evicts the new entry itself: the buffer stays as it was. A larger index is N, one below 0 is 0. A buffer
+    that is not full appends, whatever the index. Source: LEMN, 3.1, "memory update" and "no operation".
+
+    Args:
+        buffer: of N entries.
+        index: which entry is evicted.
+        entry: the new one, as of `buffer_append`.
+
+    Returns:
+        The buffer after the eviction.
+
+    Raises:
+        MemjaxError: as of `buffer_append`.
 
     >>> import jax.numpy as jnp
     >>> full = Buffer(jnp.array([1.0, 2.0, 3.0]), jnp.array(3))
@@ -75,9 +98,18 @@ def straight_through_evict(
 ) -> Buffer:
     """`buffer_evict`, whose gradient reaches the probabilities too: that of the mean over what might have gone.
 
-    `E[entries[p]] = P(i <= p) entries[p + 1] + P(i > p) entries[p]`, the new entry behind the last; M = N + 1, the last
-    of them the new entry's. To whatever comes of a buffer, this makes the policy that drew `index` learnable without a
-    reward. Source: the straight-through estimator (Bengio et al. 2013, 1308.3432), for the eviction of LEMN, 3.1.
+    `E[entries[p]] = P(i <= p) entries[p + 1] + P(i > p) entries[p]`, the new entry behind the last. To whatever comes
+    of a buffer, this makes the policy that drew `index` learnable without a reward. Source: the straight-through
+    estimator (Bengio et al. 2013, 1308.3432), for the eviction of LEMN, 3.1.
+
+    Args:
+        buffer: of N entries.
+        index: which entry is evicted.
+        entry: the new one, as of `buffer_append`.
+        probabilities: of the N entries and of the new one, with which `index` was drawn.
+
+    Returns:
+        The buffer of `buffer_evict`.
 
     >>> import jax, jax.numpy as jnp
     >>> full = Buffer(jnp.array([1.0, 2.0]), jnp.array(2))

@@ -17,14 +17,27 @@ EPSILON = 1e-6
 
 
 class CompressorParams(NamedTuple):
-    """A convolution whose kernel and stride are both R, the rate: R rows become one."""
+    """A convolution whose kernel and stride are both R, the rate: R rows become one.
+
+    Attributes:
+        w: the kernel.
+        b: added to each short row.
+    """
 
     w: Float[Array, "R d e"]
     b: Float[Array, "e"]
 
 
 class MemoryAttentionParams(NamedTuple):
-    """A layer norm of both sides, and H heads of queries, keys and values."""
+    """A layer norm of both sides, and H heads of queries, keys and values.
+
+    Attributes:
+        scale: of the layer norm.
+        bias: of the layer norm.
+        w_query: of each head.
+        w_key: of each head.
+        w_value: of each head.
+    """
 
     scale: Float[Array, "d"]
     bias: Float[Array, "d"]
@@ -39,8 +52,15 @@ def compress_rows(
 ) -> tuple[Float[Array, "C e"], Bool[Array, "C"]]:
     """Every R rows become one: `short_c = sum over r of rows_(cR + r) W_r + b`, C = S / R, rounded up.
 
-    Source: Rae et al. 2019, 3.1, "1D convolution". Padding counts as zeros; returns also which of the short rows have
-    something real in them, the others are zero.
+    Source: Rae et al. 2019, 3.1, "1D convolution". Padding counts as zeros.
+
+    Args:
+        params: of the convolution.
+        rows: S of them.
+        mask: which of them are no padding.
+
+    Returns:
+        The short rows, and which of them have something real in them; the others are zero.
 
     >>> import jax.numpy as jnp
     >>> params = CompressorParams(jnp.full((2, 1, 1), 0.5), jnp.zeros(1))
@@ -67,6 +87,16 @@ def memory_attention(
     """What H heads read in a context, side by side: `softmax(q k / sqrt(e)) v`, zeros where nothing in it is real.
 
     `q = norm(x) W_q`, `k = (norm(context) + ages) W_k`, `v = norm(context) W_v`. Products in x's dtype.
+
+    Args:
+        params: of the layer.
+        x: N hidden states, which read.
+        context: S hidden states, which are read.
+        mask: which of the context are no padding.
+        ages: vectors that are added to the keys.
+
+    Returns:
+        What each head read, side by side.
 
     >>> import jax.numpy as jnp
     >>> params = MemoryAttentionParams(jnp.ones(4), jnp.zeros(4), *jnp.ones((3, 4, 2, 3)))
@@ -105,6 +135,17 @@ def reconstruction_loss(
 
     Source: Rae et al. 2019, Algorithm 2, there a sum. Only the compressor has a gradient. 0 for nothing but padding, of
     either kind.
+
+    Args:
+        attention: of the layer, a constant.
+        compressor: what is taught.
+        x: hidden states, which read.
+        mask: which of them are no padding.
+        rows: what is to be compressed.
+        row_mask: which of them are no padding.
+
+    Returns:
+        The loss.
 
     >>> import jax.numpy as jnp
     >>> attention = MemoryAttentionParams(jnp.ones(2), jnp.zeros(2), *jnp.ones((3, 2, 1, 2)))

@@ -18,7 +18,10 @@ from memjax.typing import Annotated, Array, Float, FloatDtype
 class LSTMParams(NamedTuple):
     """Weights of an LSTM. The last axis holds the gates in the order input, forget, candidate, output.
 
-    w_h takes the hidden state, and after it whatever else comes back from the step before.
+    Attributes:
+        w_x: of the input.
+        w_h: of the hidden state, and after it of whatever else comes back from the step before.
+        b: added.
     """
 
     w_x: Float[Array, "dx h4"]
@@ -27,14 +30,27 @@ class LSTMParams(NamedTuple):
 
 
 class InterfaceParams(NamedTuple):
-    """A linear interface: `hidden w + b`."""
+    """A linear interface: `hidden w + b`.
+
+    Attributes:
+        w: from the hidden state.
+        b: added.
+    """
 
     w: Float[Array, "h E"]
     b: Float[Array, "E"]
 
 
 class ProgramParams(NamedTuple):
-    """P programs, each with a key, and the query that chooses among them: its last number is the strength."""
+    """P programs, each with a key, and the query that chooses among them: its last number is the strength.
+
+    Attributes:
+        keys: of the programs.
+        programs: P matrices, each of a whole interface.
+        w_query: from the hidden state to the query, whose last number is the strength.
+        b_query: added to the query.
+        b: added to the interface.
+    """
 
     keys: Float[Array, "P dk"]
     programs: Float[Array, "P h E"]
@@ -44,7 +60,12 @@ class ProgramParams(NamedTuple):
 
 
 class ExternalParams(NamedTuple):
-    """The weights of a memory with a controller."""
+    """The weights of a memory with a controller.
+
+    Attributes:
+        controller: of the LSTM.
+        interface: from its hidden state to all that heads do.
+    """
 
     controller: Annotated[LSTMParams, Axes("h", "r")]
     interface: Annotated[InterfaceParams, Axes("h")] | Annotated[ProgramParams, Axes("h")]
@@ -53,6 +74,13 @@ class ExternalParams(NamedTuple):
 @checked
 def lstm_inputs(params: Annotated[LSTMParams, Axes("dx")], xs: Float[Array, "*axes dx"]) -> Float[Array, "*axes h4"]:
     """What inputs add to the gates of `lstm_step`, for any number of them at once, before a scan: `x w_x + b`.
+
+    Args:
+        params: of the LSTM.
+        xs: inputs, with any leading axes.
+
+    Returns:
+        Their part of the gates.
 
     >>> import jax.numpy as jnp
     >>> lstm_inputs(LSTMParams(jnp.ones((1, 4)), jnp.zeros((1, 4)), jnp.ones(4)), jnp.array([[2.0], [3.0]])).tolist()
@@ -71,10 +99,21 @@ def lstm_step(
     *,
     dtype: FloatDtype = None,
 ) -> tuple[Float[Array, "h"], Float[Array, "h"]]:
-    """One step of an LSTM: `(hidden, cell)`; `inputs` from `lstm_inputs`, `again`: what else recurs. Products in dtype.
+    """One step of an LSTM.
 
-    `c' = s(f) c + s(i) tanh(g)`, `h' = s(o) tanh(c')`, `[i, f, g, o] = x w_x + [h; again] w_h + b`.
-    Source: Hochreiter and Schmidhuber 1997, with a forget gate (Gers et al. 2000).
+    `c' = s(f) c + s(i) tanh(g)`, `h' = s(o) tanh(c')`, `[i, f, g, o] = x w_x + [h; again] w_h + b`. Source: Hochreiter
+    and Schmidhuber 1997, with a forget gate (Gers et al. 2000).
+
+    Args:
+        params: of the LSTM.
+        hidden: its state.
+        cell: its cell.
+        inputs: `lstm_inputs` of the input.
+        again: what else comes back from the step before.
+        dtype: of the products.
+
+    Returns:
+        Hidden state and cell after the step.
 
     >>> import jax.numpy as jnp
     >>> params = LSTMParams(jnp.zeros((1, 4)), jnp.zeros((1, 4)), jnp.zeros(4))
@@ -106,6 +145,14 @@ def interface(
     `hidden (sum of w_i program_i) + bias`. Source: Neural Stored-program Memory (Le et al. 2020), 3. With one program
     it is the linear interface.
 
+    Args:
+        params: linear, or a memory of programs.
+        hidden: the controller's state.
+        dtype: of the products.
+
+    Returns:
+        E numbers, which a step of the memory takes apart.
+
     >>> import jax.numpy as jnp
     >>> one = ProgramParams(jnp.ones((1, 2)), jnp.eye(2)[None], jnp.zeros((2, 3)), jnp.zeros(3), jnp.zeros(2))
     >>> interface(one, jnp.array([3.0, 4.0])).tolist()
@@ -124,6 +171,12 @@ def interface(
 @checked
 def key_similarity(params: ProgramParams) -> Float[Array, ""]:
     """Sum over pairs of programs of the cosine of their keys: what keeps programs apart (Le et al. 2020).
+
+    Args:
+        params: of the programs.
+
+    Returns:
+        The sum.
 
     >>> import jax.numpy as jnp
     >>> rest = jnp.zeros((2, 3, 5)), jnp.zeros((3, 3)), jnp.zeros(3), jnp.zeros(5)

@@ -15,7 +15,19 @@ from memjax.typing import Annotated, Array, Float, FloatDtype
 
 
 class DNCState(NamedTuple):
-    """Controller and memory between two items."""
+    """Controller and memory between two items.
+
+    Attributes:
+        hidden: of the controller.
+        cell: of the controller.
+        reads: what each head has read.
+        memory: its rows.
+        usage: of each row, in [0, 1].
+        write_weights: of the last write.
+        read_weights: of the last reads.
+        links: how far row i was written right after row j.
+        precedence: how far each row was the last to be written.
+    """
 
     hidden: Float[Array, "h"]
     cell: Float[Array, "h"]
@@ -32,6 +44,15 @@ class DNCState(NamedTuple):
 def dnc_start(rows: int, width: int, heads: int, hidden: int) -> DNCState:
     """The state that has read nothing: zeros. Source: Graves et al. 2016, as `dnc_step`.
 
+    Args:
+        rows: of the memory.
+        width: of a row.
+        heads: that read.
+        hidden: units of the controller.
+
+    Returns:
+        The state.
+
     >>> dnc_start(rows=3, width=2, heads=1, hidden=4).links.shape
     (3, 3)
     """
@@ -42,6 +63,13 @@ def dnc_start(rows: int, width: int, heads: int, hidden: int) -> DNCState:
 @checked
 def dnc_interface_size(width: int, heads: int) -> int:
     """How many numbers `dnc_step` takes from its controller: `E = W R + 3 W + 5 R + 3`. Source: Graves et al. 2016.
+
+    Args:
+        width: W, of a row.
+        heads: R, that read.
+
+    Returns:
+        E.
 
     >>> dnc_interface_size(width=2, heads=1)
     16
@@ -57,15 +85,27 @@ def dnc_step(
     *,
     dtype: FloatDtype = None,
 ) -> DNCState:
-    """Takes one item in. inputs: `ops.lstm_inputs` of the item; products in dtype, memory and weights in float32.
+    """Takes one item in; memory and weights are in float32.
 
     Writes at `w = g_w (g_a a + (1 - g_a) c)`, a where there is room (`usage_update`, `allocation_weights`), c by
     content; `M <- M (1 - w e^T) + w v^T`; then `link_update`. Each read head mixes, by a softmax, what was written
-    before its last place (`L^T w`), what is like its key, and what was written after its last place (`L w`).
-    Strengths are `1 + softplus`, gates and e sigmoids. Source: Graves et al. 2016, "Hybrid computing using a neural
-    network with dynamic external memory", Methods.
+    before its last place (`L^T w`), what is like its key, and what was written after its last place (`L w`). Strengths
+    are `1 + softplus`, gates and e sigmoids. Source: Graves et al. 2016, "Hybrid computing using a neural network with
+    dynamic external memory", Methods.
 
-    Gradients in reverse mode alone. Raises `MemjaxError` for params of another interface.
+    Gradients in reverse mode alone.
+
+    Args:
+        params: of controller and interface.
+        state: before the item.
+        inputs: `ops.lstm_inputs` of the item.
+        dtype: of the products.
+
+    Returns:
+        The state after the item.
+
+    Raises:
+        MemjaxError: for params of another interface.
 
     >>> import jax.numpy as jnp
     >>> from memjax import ops
@@ -147,7 +187,17 @@ def _dot(left: Array, right: Array) -> Array:
 
 
 class BlocksState(NamedTuple):
-    """Controller and B blocks of memory between two items."""
+    """Controller and B blocks of memory between two items.
+
+    Attributes:
+        hidden: of the controller.
+        cell: of the controller.
+        reads: what each head has read, out of all blocks.
+        memory: the rows of each block.
+        usage: of each row, in [0, 1].
+        write_weights: of the last write.
+        read_weights: of the last reads.
+    """
 
     hidden: Float[Array, "h"]
     cell: Float[Array, "h"]
@@ -162,6 +212,16 @@ class BlocksState(NamedTuple):
 def dmsdnc_start(blocks: int, rows: int, width: int, heads: int, hidden: int) -> BlocksState:
     """The state that has read nothing: zeros. rows: of one block. Source: Park et al. 2021, as `dmsdnc_step`.
 
+    Args:
+        blocks: how many.
+        rows: of one block.
+        width: of a row.
+        heads: that read.
+        hidden: units of the controller.
+
+    Returns:
+        The state.
+
     >>> dmsdnc_start(blocks=2, rows=3, width=2, heads=1, hidden=4).memory.shape
     (2, 3, 2)
     """
@@ -172,6 +232,14 @@ def dmsdnc_start(blocks: int, rows: int, width: int, heads: int, hidden: int) ->
 @checked
 def dmsdnc_interface_size(blocks: int, width: int, heads: int) -> int:
     """How many numbers `dmsdnc_step` takes: `E = B (W R + 3 W + 2 R + 3) + R B`. Source: Park et al. 2021.
+
+    Args:
+        blocks: B.
+        width: W, of a row.
+        heads: R, that read.
+
+    Returns:
+        E.
 
     >>> dmsdnc_interface_size(blocks=2, width=2, heads=1)
     28
@@ -185,10 +253,20 @@ def dmsdnc_step(
 ) -> BlocksState:
     """Takes one item in, as `dnc_step`, into every block: each has an interface of its own, and no links.
 
-    A head reads `sum_b g_b w_b^T M_b`, w_b by content in block b, g a softmax over the blocks.
-    Source: Distributed Associative Memory Network with Memory Refreshing Loss (Park et al. 2021).
+    A head reads `sum_b g_b w_b^T M_b`, w_b by content in block b, g a softmax over the blocks. Source: Distributed
+    Associative Memory Network with Memory Refreshing Loss (Park et al. 2021).
 
-    Raises `MemjaxError` for params of another interface.
+    Args:
+        params: of controller and interface.
+        state: before the item.
+        inputs: `ops.lstm_inputs` of the item.
+        dtype: of the products.
+
+    Returns:
+        The state after the item.
+
+    Raises:
+        MemjaxError: for params of another interface.
 
     >>> import jax.numpy as jnp
     >>> from memjax import ops

@@ -15,7 +15,14 @@ from memjax.typing import Annotated, Any, Array, Bool, Float
 
 
 class GRUParams(NamedTuple):
-    """Weights of a GRU. The last axis holds the gates in the order reset, update, candidate."""
+    """Weights of a GRU. The last axis holds the gates in the order reset, update, candidate.
+
+    Attributes:
+        w_x: of the input.
+        w_h: of the hidden state.
+        b_x: added to the input's part.
+        b_h: added to the hidden state's part.
+    """
 
     w_x: Float[Array, "dx h3"]
     w_h: Float[Array, "h h3"]
@@ -24,7 +31,14 @@ class GRUParams(NamedTuple):
 
 
 class MultiHeadGRUParams(NamedTuple):
-    """Z small GRUs between projections: `W_z^M`, `W_z^L`, the GRUs stacked over Z, and `W^o`."""
+    """Z small GRUs between projections: `W_z^M`, `W_z^L`, the GRUs stacked over Z, and `W^o`.
+
+    Attributes:
+        w_slot: `W_z^M`, from a slot to each head.
+        w_item: `W_z^L`, from an item to each head.
+        gru: of all heads, stacked over Z.
+        w_out: `W^o`, from all heads to a slot.
+    """
 
     w_slot: Float[Array, "Z dm h"]
     w_item: Float[Array, "Z dx h"]
@@ -50,6 +64,14 @@ def gru_step(
     `r = s(W_r x + U_r h + ..)`, `z = s(W_z x + U_z h + ..)`, `n = tanh(W_n x + b_n + r * (U_n h + c_n))`,
     `h' = (1 - z) * n + z * h`. Source: Rehearsal Memory, Eq. 2, with the candidate's bias inside the reset gate.
 
+    Args:
+        params: of the GRU.
+        hidden: its state.
+        x: the input.
+
+    Returns:
+        The state after the step.
+
     >>> import jax.numpy as jnp
     >>> params = GRUParams(jnp.zeros((1, 3)), jnp.zeros((1, 3)), jnp.zeros(3), jnp.zeros(3))
     >>> gru_step(params, jnp.array([1.0]), jnp.array([5.0])).tolist()
@@ -69,9 +91,19 @@ def gru_scan(
     *,
     reverse: bool = False,
 ) -> tuple[Float[Array, "h"], Float[Array, "L h"]]:
-    """A GRU over a sequence: `(last state, all states)`. A masked step leaves the state as it was.
+    """A GRU over a sequence.
 
     The same recurrence as `gru_step`; the input's share of the gates is computed for all steps before the scan.
+
+    Args:
+        params: of the GRU.
+        hidden: the state before the first step.
+        xs: the inputs.
+        mask: which steps are real; the others leave the state as it was.
+        reverse: from the last input to the first.
+
+    Returns:
+        The last state, and all states.
 
     >>> import jax.numpy as jnp
     >>> params = GRUParams(jnp.zeros((1, 3)), jnp.zeros((1, 3)), jnp.zeros(3), jnp.zeros(3))
@@ -100,7 +132,13 @@ def project_aligned(
     """What items add to the gates of `update_slots`: `items W_x`, or with Z heads `items W_z^L W_x,z` side by side.
 
     Linear, so it may come before attention mixes the items: of `weights @ items` it is `weights @` that of the items.
-    G = 3h, or 3h for each head.
+
+    Args:
+        params: of one GRU or of several heads.
+        items: with any leading axes.
+
+    Returns:
+        Their part of the gates; G = 3h, or 3h for each head.
 
     >>> import jax.numpy as jnp
     >>> params = GRUParams(jnp.ones((1, 3)), jnp.zeros((1, 3)), jnp.ones(3), jnp.zeros(3))
@@ -141,6 +179,14 @@ def update_slots(
     `GRUParams`: `m_k <- GRU(hidden m_k, input l_k)` (Rehearsal Memory, Eq. 2; needs dx = dm = h).
     `MultiHeadGRUParams`: `m_kz = W_z^M m_k`, `l_kz = W_z^L l_k`, `m_kz <- GRU_z(m_kz, l_kz)`,
     `m_k <- W^o concat_z(m_kz)` (Continual Memory, Eq. 2 and 3).
+
+    Args:
+        params: of one GRU or of several heads.
+        slots: K vectors.
+        aligned: what came to each slot.
+
+    Returns:
+        The slots after the update.
 
     >>> import jax.numpy as jnp
     >>> params = GRUParams(jnp.zeros((1, 3)), jnp.zeros((1, 3)), jnp.zeros(3), jnp.zeros(3))

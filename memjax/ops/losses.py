@@ -19,10 +19,18 @@ def recollection_loss(
 ) -> Float[Array, ""]:
     """Mean over the masked items of `-log softmax_v(predicted_n · candidate_v)[target_n]`, in nats.
 
-    Source: Rehearsal Memory, Eq. 3; Continual Memory, Eq. 4; divided by the number of masked items really there. With
-    the vocabulary's embeddings as candidates, `target` is the item's id. With sampled candidates, `valid` says which
-    of them count for which item (a drawn negative equal to the true item does not); the target always counts.
-    No masked item: 0.
+    Source: Rehearsal Memory, Eq. 3; Continual Memory, Eq. 4; divided by the number of masked items really there.
+
+    Args:
+        predicted: of each item.
+        candidates: what it might be; with the vocabulary's embeddings, `target` is the item's id.
+        target: which candidate it is.
+        masked: which items were hidden, and count.
+        valid: with sampled candidates, which of them count for which item (a drawn negative equal to the true item does
+            not); the target always counts.
+
+    Returns:
+        The loss; 0 if no item is masked.
 
     >>> import jax.numpy as jnp
     >>> loss = recollection_loss(jnp.zeros((2, 3)), jnp.ones((4, 3)), jnp.array([0, 1]), jnp.array([True, False]))
@@ -46,8 +54,16 @@ def familiarity_loss(
 ) -> Float[Array, ""]:
     """Mean over fragments of `-log s(positive) - log(1 - s(negative))`, in nats, from logits.
 
-    Source: Rehearsal Memory, Eq. 4; Continual Memory, Eq. 5. Their second term is printed with the opposite sign,
-    which is unbounded below. No fragment: 0.
+    Source: Rehearsal Memory, Eq. 4; Continual Memory, Eq. 5. Their second term is printed with the opposite sign, which
+    is unbounded below.
+
+    Args:
+        positive_logit: of fragments that have occurred.
+        negative_logit: of fragments that have not.
+        mask: which pairs count; all, if not given.
+
+    Returns:
+        The loss; 0 if no pair counts.
 
     >>> import jax.numpy as jnp
     >>> round(float(familiarity_loss(jnp.zeros(3), jnp.zeros(3))), 4)  # 2 log 2

@@ -18,6 +18,13 @@ def position_weights(mask: Bool[Array, "N"], width: int) -> Float[Array, "N d"]:
     speaks through the low coordinates, the last through the high ones, so that a sum of words keeps their order.
     Source: End-To-End Memory Networks (Sukhbaatar et al. 2015), section 4.1.
 
+    Args:
+        mask: which words are no padding.
+        width: of a word's vector.
+
+    Returns:
+        The weights.
+
     >>> import jax.numpy as jnp
     >>> position_weights(jnp.array([True, True, False]), 2).tolist()
     [[0.5, 0.5], [0.5, 1.0], [0.0, 0.0]]
@@ -35,6 +42,14 @@ def centred_weights(mask: Bool[Array, "N"], width: int, places: int) -> Float[Ar
     `places` for all sentences: about twice those for J words, and 1 in the middle.
     Source: the code of the authors of End-To-End Memory Networks.
 
+    Args:
+        mask: which words are no padding.
+        width: of a word's vector.
+        places: J, for all sentences.
+
+    Returns:
+        The weights.
+
     >>> import jax.numpy as jnp
     >>> centred_weights(jnp.array([True, True, False]), 2, 4).tolist()
     [[1.375, 0.625], [1.125, 0.875], [0.0, 0.0]]
@@ -49,8 +64,15 @@ def embed_sentence(
 ) -> Float[Array, "d"]:
     """A sentence as one vector: `sum_j l_j * x_j` of its word vectors, `l` as in `position_weights`.
 
-    `encoding="bag"` sums the words as they are. Source: End-To-End Memory Networks, section 4.1. Summed in float32 or
-    better; zeros for a sentence of padding.
+    Source: End-To-End Memory Networks, section 4.1. Summed in float32 or better.
+
+    Args:
+        words: vectors of the words.
+        mask: which words are no padding; all, if not given.
+        encoding: "position", by the words' places; "bag", the words as they are.
+
+    Returns:
+        The vector; zeros for a sentence of padding.
 
     >>> import jax.numpy as jnp
     >>> embed_sentence(jnp.ones((3, 2)), jnp.array([True, True, False])).tolist()
@@ -73,6 +95,15 @@ def sentence_weights(
     `a_v = sum_{j: x_j = v} (1 - j/J)` and `b_v = sum_{j: x_j = v} (1 - 2j/J)`. A bag of words counts: b is 0. They do
     not depend on what is learned.
 
+    Args:
+        ids: of the words.
+        mask: which words are no padding.
+        vocabulary: V.
+        encoding: as of `embed_sentence`.
+
+    Returns:
+        Both numbers of every word.
+
     >>> import jax.numpy as jnp
     >>> sentence_weights(jnp.array([2, 1]), jnp.ones(2, bool), 3).tolist()
     [[0.0, 0.0, 0.5], [0.0, -1.0, 0.0]]
@@ -86,6 +117,16 @@ def centred_sentence_weights(
     ids: Int[Array, "N"], mask: Bool[Array, "N"], vocabulary: int, width: int, places: int
 ) -> Float[Array, "2 V"]:
     """As `sentence_weights`, by `centred_weights`: `embed_weights` of it embeds the sentence.
+
+    Args:
+        ids: of the words.
+        mask: which words are no padding.
+        vocabulary: V.
+        width: of a word's vector.
+        places: J, for all sentences.
+
+    Returns:
+        Both numbers of every word.
 
     >>> import jax.numpy as jnp
     >>> table, ids, mask = jnp.arange(6.0).reshape(3, 2), jnp.array([2, 1]), jnp.ones(2, bool)
@@ -103,6 +144,13 @@ def embed_weights(table: Float[Array, "V d"], weights: Float[Array, "2 V"]) -> F
 
     For a vocabulary of hundreds of words it is faster than lookups on CPU, where the gradient of a lookup is a loop.
     Summed in float32 or better.
+
+    Args:
+        table: of the embeddings.
+        weights: of `sentence_weights` or `centred_sentence_weights`.
+
+    Returns:
+        The sentence's vector.
 
     >>> import jax.numpy as jnp
     >>> table = jnp.arange(6.0).reshape(3, 2)
@@ -127,12 +175,22 @@ def memory_hop(
     linear: bool | Bool[Array, ""] = False,
     empty: int | Int[Array, ""] = 0,
 ) -> tuple[Float[Array, "M"], Float[Array, "d"]]:
-    """One hop: `p = softmax_i(u · m_i)`, `o = sum_i p_i c_i`; returns `(p, u + o)`.
+    """One hop: `p = softmax_i(u · m_i)`, `o = sum_i p_i c_i`, `u + o`.
 
-    With a `transition` H the query goes on as `H u + o` (layer-wise tying). `linear=True`, or a traced True, leaves the
-    softmax out: `p_i = u · m_i` (linear start). empty: how many rows of zeros there are beside these, in a memory of
-    fixed size that is not full; they too have a share of the softmax. Padded rows have weight 0. Source: End-To-End
-    Memory Networks, Eq. 1, 2 and 4. Weights and result are float32 or better.
+    Source: End-To-End Memory Networks, Eq. 1, 2 and 4. Weights and result are float32 or better.
+
+    Args:
+        query: u.
+        keys: m, of the rows.
+        values: c, of the rows.
+        mask: which rows are no padding; the others have weight 0.
+        transition: H of `H u + o`, as with layer-wise tying; none, if not given.
+        linear: True, or a traced True, leaves the softmax out: `p_i = u · m_i` (linear start).
+        empty: how many rows of zeros there are beside these, in a memory of fixed size that is not full; they too have
+            a share of the softmax.
+
+    Returns:
+        The weights of the rows, and the next query.
 
     >>> import jax.numpy as jnp
     >>> weights, query = memory_hop(jnp.zeros(2), jnp.ones((4, 2)), 2 * jnp.ones((4, 2)))

@@ -17,7 +17,16 @@ EMPTY = 1e-6  # what every number of a new memory is: a constant, as small as ca
 
 
 class NTMState(NamedTuple):
-    """Controller and memory between two items."""
+    """Controller and memory between two items.
+
+    Attributes:
+        hidden: of the controller.
+        cell: of the controller.
+        reads: what each head has read.
+        memory: its rows.
+        read_weights: where each head has read.
+        write_weights: where was written.
+    """
 
     hidden: Float[Array, "h"]
     cell: Float[Array, "h"]
@@ -32,6 +41,15 @@ def ntm_start(rows: int, width: int, heads: int, hidden: int) -> NTMState:
     """The state that has read nothing: a constant memory, every head at the first row.
 
     The paper leaves it open; a constant is what Collier and Beel 2018 (1807.08518) found to learn fastest.
+
+    Args:
+        rows: of the memory.
+        width: of a row.
+        heads: that read.
+        hidden: units of the controller.
+
+    Returns:
+        The state.
 
     >>> ntm_start(rows=3, width=2, heads=1, hidden=4).write_weights.tolist()
     [1.0, 0.0, 0.0]
@@ -49,7 +67,14 @@ def ntm_start(rows: int, width: int, heads: int, hidden: int) -> NTMState:
 
 @checked
 def ntm_interface_size(width: int, heads: int) -> int:
-    """How many numbers `ntm_step` takes: `E = (R + 1) (W + 6) + 2 W`; R heads read, one writes. Source: as `ntm_step`.
+    """How many numbers `ntm_step` takes: `E = (R + 1) (W + 6) + 2 W`. Source: as `ntm_step`.
+
+    Args:
+        width: W, of a row.
+        heads: R, that read; one more writes.
+
+    Returns:
+        E.
 
     >>> ntm_interface_size(width=2, heads=1)
     20
@@ -67,15 +92,26 @@ def ntm_step(
     read_first: bool = False,
     dtype: FloatDtype = None,
 ) -> NTMState:
-    """Takes one item in. inputs: `ops.lstm_inputs` of the item; products in dtype, memory and weights in float32.
+    """Takes one item in; memory and weights are in float32.
 
-    Each head has key `k = tanh`, strength `b = softplus`, gate `g = sigmoid`, shift `s = softmax`, power
-    `y = 1 + softplus`: `w_c = softmax(b cos(k, M))`, `w_g = g w_c + (1 - g) w_before`, `w~ = w_g * s` (circular),
-    `w = w~^y / sum`. The one that writes: `M <- M (1 - w e^T) + w a^T`, `e = sigmoid`, `a = tanh`; the others read
-    `w^T M`, of the new memory, or with `read_first` of the old one.
-    Source: Neural Turing Machines (Graves et al. 2014, 1410.5401), Eq. 2 to 9.
+    Each head has key `k = tanh`, strength `b = softplus`, gate `g = sigmoid`, shift `s = softmax`, power `y = 1 +
+    softplus`: `w_c = softmax(b cos(k, M))`, `w_g = g w_c + (1 - g) w_before`, `w~ = w_g * s` (circular), `w = w~^y /
+    sum`. The one that writes: `M <- M (1 - w e^T) + w a^T`, `e = sigmoid`, `a = tanh`; the others read `w^T M`, of the
+    new memory, or with `read_first` of the old one. Source: Neural Turing Machines (Graves et al. 2014, 1410.5401), Eq.
+    2 to 9.
 
-    Raises `MemjaxError` for params of another interface.
+    Args:
+        params: of controller and interface.
+        state: before the item.
+        inputs: `ops.lstm_inputs` of the item.
+        read_first: heads read before the write, not after it.
+        dtype: of the products.
+
+    Returns:
+        The state after the item.
+
+    Raises:
+        MemjaxError: for params of another interface.
 
     >>> import jax.numpy as jnp
     >>> from memjax import ops

@@ -52,9 +52,17 @@ def linear_recurrence(
 ) -> Float[Array, "T *axes"]:
     """All states of `h_t = decay_t * h_{t-1} + x_t`, with `h_0 = initial` (zeros if not given).
 
-    `impl="sequential"` scans step by step, O(T) work; `"associative"` composes the affine maps in O(log T) depth,
-    O(T log T) work at worst; `"auto"` is sequential on CPU, where depth is not what costs, associative elsewhere.
     The state is kept in float32 or better and returned in x's dtype.
+
+    Args:
+        decay: of each step.
+        x: what each step adds.
+        initial: `h_0`; zeros, if not given.
+        impl: "sequential" scans step by step, O(T) work; "associative" composes the affine maps in O(log T) depth, O(T
+            log T) work at worst; "auto" is sequential on CPU, where depth is not what costs, associative elsewhere.
+
+    Returns:
+        All states.
 
     >>> import jax.numpy as jnp
     >>> linear_recurrence(jnp.full(3, 0.5), jnp.ones(3)).tolist()

@@ -19,14 +19,26 @@ FADING = 0.1  # of the usage, at every step
 
 
 class InputMatchingParams(NamedTuple):
-    """How much the usage counts, given the input: w, b."""
+    """How much the usage counts, given the input: w, b.
+
+    Attributes:
+        w: of the input.
+        b: added.
+    """
 
     w: Float[Array, "d"]
     b: Float[Array, ""]
 
 
 class SpatialParams(NamedTuple):
-    """Two GRUs along the entries, and a layer over both."""
+    """Two GRUs along the entries, and a layer over both.
+
+    Attributes:
+        forward: the GRU from the first entry on.
+        backward: the GRU from the last entry on.
+        w: of both.
+        b: added.
+    """
 
     forward: Annotated[GRUParams, Axes("h", dx="d")]
     backward: Annotated[GRUParams, Axes("h", dx="d")]
@@ -35,14 +47,25 @@ class SpatialParams(NamedTuple):
 
 
 class LinearParams(NamedTuple):
-    """`x w + b`."""
+    """`x w + b`.
+
+    Attributes:
+        w: of x.
+        b: added.
+    """
 
     w: Float[Array, "f h"]
     b: Float[Array, "h"]
 
 
 class SpatialScoreParams(NamedTuple):
-    """A linear layer, and another one to a number."""
+    """A linear layer, and another one to a number.
+
+    Attributes:
+        hidden: the first layer.
+        w: makes a number of it.
+        b: added.
+    """
 
     hidden: Annotated[LinearParams, Axes("f", "h")]
     w: Float[Array, "h"]
@@ -50,7 +73,13 @@ class SpatialScoreParams(NamedTuple):
 
 
 class TemporalScoreParams(NamedTuple):
-    """A GRU over time, and a linear layer to a number."""
+    """A GRU over time, and a linear layer to a number.
+
+    Attributes:
+        hidden: the GRU.
+        w: makes a number of its state.
+        b: added.
+    """
 
     hidden: Annotated[GRUParams, Axes("h", dx="f")]
     w: Float[Array, "h"]
@@ -64,10 +93,18 @@ def input_matching(
     usage: Float[Array, "M"],
     input: Float[Array, "d"],
 ) -> tuple[Float[Array, "M"], Float[Array, "M"]]:
-    """IM-LEMN: `(scores, usage)`. Likely to go is what is like the input, but for what has been like inputs before.
+    """IM-LEMN. Likely to be evicted is what is like the input, but for what has been like inputs before.
 
-    `v_t = .1 v_{t-1} + .9 z_t`, `gamma = sigmoid(w · c + b)`, `g = z - gamma v_{t-1}`; z: the attention logits between
-    the input and the entries, c the input's embedding, v the usage, 0 for a new entry. Source: LEMN, 3.1.
+    `v_t = .1 v_{t-1} + .9 z_t`, `gamma = sigmoid(w · c + b)`, `g = z - gamma v_{t-1}`. Source: LEMN, 3.1.
+
+    Args:
+        params: w and b.
+        logits: z, of the attention between the input and the entries.
+        usage: v, 0 for a new entry.
+        input: c, the input's embedding.
+
+    Returns:
+        The scores of the entries, and their usage now.
 
     >>> params = InputMatchingParams(jnp.zeros(1), jnp.array(0.0))
     >>> scores, usage = input_matching(params, jnp.array([1.0, 1.0]), jnp.array([0.0, 2.0]), jnp.zeros(1))
@@ -84,7 +121,15 @@ def spatial_features(
 ) -> Float[Array, "M f"]:
     """Of every entry what it is among the others: `f = relu([forward, backward] w + b)`, of GRUs along the entries.
 
-    Source: LEMN, 3.1, "Spatial LEMN". The states of both GRUs begin at 0; what the mask leaves out is passed over.
+    Source: LEMN, 3.1, "Spatial LEMN". The states of both GRUs begin at 0.
+
+    Args:
+        params: of the GRUs and the layer.
+        entries: of the buffer, oldest first.
+        mask: which of them count; the others are passed over.
+
+    Returns:
+        Features of each entry.
 
     >>> gru = GRUParams(jnp.zeros((1, 3)), jnp.zeros((1, 3)), jnp.ones(3), jnp.zeros(3))
     >>> spatial_features(SpatialParams(gru, gru, jnp.ones((2, 1)), jnp.zeros(1)), jnp.zeros((3, 1))).shape
@@ -106,6 +151,13 @@ def spatial_scores(
 ) -> Float[Array, "M"]:
     """S-LEMN: `h = f W_h + b_h`, `g = h · w + b`. Source: LEMN, Eq. 1.
 
+    Args:
+        params: of both layers.
+        features: of the entries.
+
+    Returns:
+        Their scores; the larger, the likelier evicted.
+
     >>> params = SpatialScoreParams(LinearParams(jnp.ones((2, 1)), jnp.zeros(1)), jnp.ones(1), jnp.array(1.0))
     >>> spatial_scores(params, jnp.array([[1.0, 2.0]])).tolist()
     [4.0]
@@ -118,9 +170,17 @@ def spatial_scores(
 def temporal_scores(
     params: Annotated[TemporalScoreParams, Axes("f", "h")], features: Float[Array, "M f"], hidden: Float[Array, "M h"]
 ) -> tuple[Float[Array, "M"], Float[Array, "M h"]]:
-    """ST-LEMN: `(scores, hidden)`; `h_t = GRU(f_t, h_{t-1})` for each entry through time, `g = h_t · w + b`.
+    """ST-LEMN: `h_t = GRU(f_t, h_{t-1})` for each entry through time, `g = h_t · w + b`.
 
-    hidden: 0 for a new entry; it moves with its entry (`buffer_evict`). Source: LEMN, 3.1, "Spatio-Temporal LEMN".
+    Source: LEMN, 3.1, "Spatio-Temporal LEMN".
+
+    Args:
+        params: of the GRU and the layer.
+        features: of the entries.
+        hidden: h of each entry, 0 for a new one; it moves with its entry (`buffer_evict`).
+
+    Returns:
+        Their scores, and h now.
 
     >>> gru = GRUParams(jnp.zeros((1, 3)), jnp.zeros((1, 3)), jnp.zeros(3), jnp.zeros(3))
     >>> params = TemporalScoreParams(gru, jnp.ones(1), jnp.array(0.0))

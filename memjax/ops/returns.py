@@ -18,9 +18,17 @@ def generalized_advantages(
 ) -> Float[Array, "T"]:
     """`A_t = d_t + discount_t trace A_{t+1}`, `d_t = r_t + discount_t V_{t+1} - V_t`; `A + values` are the returns.
 
-    discounts: gamma, and 0 where the episode ends at t, so that nothing comes from behind. last_value: `V_{T+1}`, of
-    the state after the last step. trace: lambda; 1 for the return less the value, 0 for the error of one step.
     Source: High-Dimensional Continuous Control Using Generalized Advantage Estimation (Schulman et al. 2015), Eq. 16.
+
+    Args:
+        rewards: of each step.
+        values: V, of the state before each step.
+        discounts: gamma, and 0 where the episode ends at t, so that nothing comes from behind.
+        last_value: `V_{T+1}`, of the state after the last step.
+        trace: lambda; 1 for the return less the value, 0 for the error of one step.
+
+    Returns:
+        The advantages.
 
     >>> ones, zeros = jnp.ones(2), jnp.zeros(2)
     >>> generalized_advantages(ones, zeros, 0.5 * ones, jnp.array(4.0), trace=1.0).tolist()

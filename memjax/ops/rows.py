@@ -12,8 +12,18 @@ def newest_rows(
 ) -> tuple[Float[Array, "K d"], Bool[Array, "K"]]:
     """The last `size` of the rows that the mask keeps, in their order and without gaps, at the end; zeros before them.
 
-    A FIFO, newest last: `newest_rows(concatenate([fifo, new]), ..)` pushes what is real of the new rows. Returns also
-    which of the rows are filled. Raises `MemjaxError` for a size below 1.
+    A FIFO, newest last: `newest_rows(concatenate([fifo, new]), ..)` pushes what is real of the new rows.
+
+    Args:
+        rows: S of them, oldest first.
+        mask: which of them are real.
+        size: K.
+
+    Returns:
+        K rows, and which of them are filled.
+
+    Raises:
+        MemjaxError: for a size below 1.
 
     >>> import jax.numpy as jnp
     >>> rows, filled = newest_rows(jnp.array([[1.0], [2.0], [3.0]]), jnp.array([True, False, True]), 4)

@@ -16,14 +16,24 @@ from memjax.typing import Annotated, Array, Bool, Float, Normalize
 
 
 class SlotWriteParams(NamedTuple):
-    """Weights of one write, shared by all segments and all slots."""
+    """Weights of one write, shared by all segments and all slots.
+
+    Attributes:
+        attention: slots on the left, items on the right.
+        update: of the gated update.
+    """
 
     attention: Annotated[AdditiveParams, Axes("h", dl="dm", dr="dx")]
     update: Annotated[GRUParams, Axes("dx", h="dm")] | Annotated[MultiHeadGRUParams, Axes("dx", "dm")]
 
 
 class SegmentFeatures(NamedTuple):
-    """Items as a write sees them: `keys` in the attention, `values` in the gates of the update."""
+    """Items as a write sees them: `keys` in the attention, `values` in the gates of the update.
+
+    Attributes:
+        keys: of each item, for the attention.
+        values: of each item, for the gates of the update.
+    """
 
     keys: Float[Array, "*T N h"]
     values: Float[Array, "*T N G"]
@@ -32,6 +42,13 @@ class SegmentFeatures(NamedTuple):
 @checked
 def segment_features(params: Annotated[SlotWriteParams, Axes("dx")], items: Float[Array, "*T N dx"]) -> SegmentFeatures:
     """All of a write that does not see the slots, for any number of segments at once.
+
+    Args:
+        params: of the write.
+        items: of a segment, or of many.
+
+    Returns:
+        What a write needs of each item.
 
     >>> import jax.numpy as jnp
     >>> attention = AdditiveParams(jnp.eye(1), jnp.eye(1), jnp.zeros(1), jnp.ones(1))
@@ -55,7 +72,17 @@ def write_segment(
     """Writes one segment: `slots <- update_slots(slots, slot_attention(slots, items))`.
 
     Source: Rehearsal Memory, Eq. 1 and 2. A segment that is padding throughout leaves the slots as they were, to the
-    bit. Instead of items, their `segment_features` where they were hoisted out of a loop.
+    bit.
+
+    Args:
+        params: of the write.
+        slots: K vectors.
+        items: of the segment, or their `segment_features`, where they were computed before a loop.
+        mask: which items are no padding; all, if not given.
+        normalize: as of `slot_attention`.
+
+    Returns:
+        The slots after the write.
 
     >>> import jax, jax.numpy as jnp
     >>> attention = AdditiveParams(jnp.eye(1), jnp.eye(1), jnp.zeros(1), jnp.ones(1))
@@ -82,9 +109,19 @@ def write_stream(
     """Writes segment after segment; the result is the same however the stream is cut into calls at segment borders.
 
     `write_segment` under `jax.lax.scan`, with `segment_features` of all segments computed before it, unless they are
-    given in place of the segments. `remat=True` keeps only the slots of each step for the gradient, and computes the
-    rest again: less memory, and on CPU less time (storing the tanh of every slot and item costs more than taking it
-    again).
+    given in place of the segments.
+
+    Args:
+        params: of the write.
+        slots: K vectors.
+        segments: of the stream, or their `segment_features`.
+        mask: which items are no padding; all, if not given.
+        normalize: as of `slot_attention`.
+        remat: keeps only the slots of each step for the gradient, and recomputes the rest: less memory, and on CPU less
+            time (storing the tanh of every slot and item costs more than taking it again).
+
+    Returns:
+        The slots after the stream.
 
     >>> import jax.numpy as jnp
     >>> attention = AdditiveParams(jnp.eye(1), jnp.eye(1), jnp.zeros(1), jnp.ones(1))

@@ -33,19 +33,35 @@ def surprise_linear(
     """Writes tokens into a matrix by gradient descent with momentum and forgetting, and reads it after each.
 
     `S_t = momentum_t S_{t-1} - lr_t k_t^T (k_t M_{t-1} - v_t)`, `M_t = keep_t M_{t-1} + S_t`, `out_t = q_t M_t`.
-    Source: Titans (2501.00663), Eq. 9 to 15, for the loss 1/2 |k M - v|^2 (lr absorbs the factor 2).
+    Source: Titans (2501.00663), Eq. 9 to 15, for the loss `1/2 |k M - v|^2` (lr absorbs the factor 2).
 
-    gradient_at: "token", the recurrence as it stands: chunk_size is then a matter of speed alone. "chunk" takes every
-    gradient at the memory where its chunk of `chunk_size` tokens began, as is published for training; it is another
-    function for each chunk size, unstable for large ones, and a stream can only be cut at their borders.
-    decay_before_gradient: the gradient at `keep_t M_{t-1}`; without momentum (log_momentum -inf), Gated DeltaNet.
-    impl: "closed_form" solves a chunk by products of matrices, and stores a state per chunk for the gradient;
-    "associative" scans the affine maps of the states, "sequential" goes token by token: both store a state per token.
+    State and coefficients are in float32 or better, outputs in v's dtype.
 
-    The gates are logs, at most 0: use `log_sigmoid`, not the log of a sigmoid. lr is at least 0. A number in place of
-    any of the three is that of every token. A masked token is padding: it writes nothing and reads 0. State (zeros if
-    not given) and coefficients are in float32 or better, outputs in v's dtype. Raises `MemjaxError` for shapes, gates
-    or a state that do not fit.
+    Args:
+        q: what each token reads with.
+        k: where each token writes.
+        v: what it writes there.
+        log_keep: the log of `keep`, at most 0: use `log_sigmoid`, not the log of a sigmoid. A number is that of every
+            token, here and for the next two.
+        log_momentum: the log of `momentum`, at most 0.
+        lr: at least 0.
+        state: to go on from; zeros, if not given.
+        mask: which tokens are no padding; the others write nothing and read 0.
+        gradient_at: "token", the recurrence as it stands: chunk_size is then a matter of speed alone. "chunk" takes
+            every gradient at the memory where its chunk of `chunk_size` tokens began, as is published for training; it
+            is another function for each chunk size, unstable for large ones, and a stream can only be cut at their
+            borders.
+        decay_before_gradient: the gradient at `keep_t M_{t-1}`; without momentum (log_momentum -inf), Gated DeltaNet.
+        chunk_size: of tokens that are read at once.
+        impl: "closed_form" solves a chunk by products of matrices, and stores a state per chunk for the gradient;
+            "associative" scans the affine maps of the states, "sequential" goes token by token: both store a state per
+            token.
+
+    Returns:
+        What each token read, and the state after the last one.
+
+    Raises:
+        MemjaxError: for shapes, gates or a state that do not fit.
 
     >>> import jax.numpy as jnp
     >>> key, value, gates = jnp.array([[1.0, 0.0]]), jnp.array([[3.0]]), jnp.zeros(1)

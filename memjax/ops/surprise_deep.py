@@ -37,13 +37,31 @@ def surprise_mlp(
     """`surprise_linear` for a memory of several matrices with an activation between them, gradients taken per chunk.
 
     `S_t = momentum_t S_{t-1} - lr_t grad 1/2 |M(k_t) - v_t|^2`, the gradient at the weights where the chunk of token t
-    began; `M_t = keep_t M_{t-1} + S_t`; `out_t = M_t(q_t)`, exact for every token. Source: Titans (2501.00663), 3.1
-    and 3.2. "closed_form" reads every token's own weights without ever making them: per layer, from the chunk's inputs
-    and deltas. "associative" and "sequential" make them. `weights`: the memory before the first token, if no
-    state is given; without biases, each `[inputs, outputs]`.
+    began; `M_t = keep_t M_{t-1} + S_t`; `out_t = M_t(q_t)`, exact for every token. Source: Titans (2501.00663), 3.1 and
+    3.2.
 
-    Gates, mask and dtypes as in `surprise_linear`. Raises `MemjaxError` for shapes, gates or a state that do not fit,
-    or a state that ends inside a chunk.
+    Gates, mask and dtypes as in `surprise_linear`.
+
+    Args:
+        weights: the memory before the first token, if no state is given; without biases, each `[inputs, outputs]`.
+        q: what each token reads with.
+        k: what the memory is asked, to be surprised.
+        v: what it should say.
+        log_keep: the log of `keep`, at most 0.
+        log_momentum: the log of `momentum`, at most 0.
+        lr: at least 0.
+        state: to go on from.
+        mask: which tokens are no padding.
+        activation: between the matrices.
+        chunk_size: of tokens whose gradients are taken at the same weights.
+        impl: "closed_form" reads every token's own weights without ever making them: per layer, from the chunk's inputs
+            and deltas; "associative" and "sequential" make them.
+
+    Returns:
+        What each token read, and the state after the last one.
+
+    Raises:
+        MemjaxError: for shapes, gates or a state that do not fit, or a state that ends inside a chunk.
 
     >>> import jax, jax.numpy as jnp
     >>> weights, key, gates = (jnp.eye(2), jnp.ones((2, 1))), jnp.array([[1.0, 0.0]]), jnp.zeros(1)
@@ -91,15 +109,34 @@ def surprise_memory(
 ) -> tuple[Float[Array, "L dv"], SurpriseState]:
     """Any function of weights as a surprise memory: `apply(weights, x)`, surprised by `loss(apply(weights, k), v)`.
 
-    `S_t = momentum_t S_{t-1} - lr_t grad loss`, the gradient at the weights where the chunk of token t began, and
-    `M_t = keep_t M_{t-1} + S_t`. Source: Titans (2501.00663), 3.1 and 3.2. read: "chunk", outputs from the weights
-    where the chunk began; "token", from M_t. impl: "closed_form", for read="chunk", takes a chunk's end state from two
-    weighted vector-Jacobian products, never a gradient per token; "associative" and "sequential" make all M_t; "auto"
-    is closed form where there is one, else associative. `weights`: the memory before the first token, if no state is
-    given.
+    `S_t = momentum_t S_{t-1} - lr_t grad loss`, the gradient at the weights where the chunk of token t began, and `M_t
+    = keep_t M_{t-1} + S_t`. Source: Titans (2501.00663), 3.1 and 3.2.
 
-    Gates, mask and dtypes as in `surprise_linear`. Raises `MemjaxError` for shapes, gates or a state that do not fit,
-    or a state that ends inside a chunk.
+    Gates, mask and dtypes as in `surprise_linear`.
+
+    Args:
+        apply: `apply(weights, x)`, what the memory says to x.
+        loss: `loss(said, v)`, a number.
+        weights: the memory before the first token, if no state is given.
+        q: what each token reads with.
+        k: what the memory is asked, to be surprised.
+        v: what it should say.
+        log_keep: the log of `keep`, at most 0.
+        log_momentum: the log of `momentum`, at most 0.
+        lr: at least 0.
+        state: to go on from.
+        mask: which tokens are no padding.
+        read: "chunk", outputs from the weights where the chunk began; "token", from `M_t`.
+        chunk_size: of tokens whose gradients are taken at the same weights.
+        impl: "closed_form", for read="chunk", takes a chunk's end state from two weighted vector-Jacobian products,
+            never a gradient per token; "associative" and "sequential" make all `M_t`; "auto" is closed form where there
+            is one, else associative.
+
+    Returns:
+        What each token read, and the state after the last one.
+
+    Raises:
+        MemjaxError: for shapes, gates or a state that do not fit, or a state that ends inside a chunk.
 
     >>> import jax.numpy as jnp
     >>> key, gates = jnp.array([[2.0]]), jnp.zeros(1)

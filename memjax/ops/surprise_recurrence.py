@@ -23,9 +23,22 @@ def momentum_recurrence(
 ) -> tuple[Float[Array, "L *axes"], Float[Array, "L *axes"]]:
     """All states `(M, S)` of `S_t = momentum_t S_{t-1} + surprise_t`, `M_t = keep_t M_{t-1} + S_t`.
 
-    Source: Titans (2501.00663), Eq. 10 and 13, with `surprise_t = -lr_t * gradient_t`. `state`: M and S before the
-    first token. A masked token leaves both as they were. "associative" composes the maps of (M, S) in O(log L) depth;
-    each is three numbers and two arrays. In float32 or better. Raises `MemjaxError` for what does not fit.
+    Source: Titans (2501.00663), Eq. 10 and 13, with `surprise_t = -lr_t * gradient_t`. In float32 or better.
+
+    Args:
+        log_keep: the log of `keep`, at most 0.
+        log_momentum: the log of `momentum`, at most 0.
+        surprise: of each token.
+        state: M and S before the first token.
+        mask: which tokens are no padding; the others leave both as they were.
+        impl: "associative" composes the maps of (M, S) in O(log L) depth, each three numbers and two arrays;
+            "sequential" goes token by token.
+
+    Returns:
+        All M, and all S.
+
+    Raises:
+        MemjaxError: for what does not fit.
 
     >>> import jax.numpy as jnp
     >>> half, one = jnp.log(jnp.full(2, 0.5)), jnp.ones(())

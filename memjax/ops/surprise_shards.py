@@ -39,16 +39,31 @@ def surprise_linear_sharded(
     numbers a device whatever L, and every device walks over those before its own. Source: the chunk's closed form in
     Titans (2501.00663), Eq. 9 to 15; the composition is ours.
 
-    axis_name: of the mesh, or of a `vmap`; shards lie along it in order. `state`: before the first shard, the same on
-    all devices; so is the one returned, after the last, and its `out_specs` is `jax.P()`. With gradient_at="chunk" no
-    chunk may straddle two shards: chunk_size must divide L. All else as in `surprise_linear`.
+    Against the whole stream on one device, each of P does (1 + 2 dk / dv) / P of the columns' work: less from P > 1 + 2
+    dk / dv on; `benchmarks/bench_surprise_shards.py` counts and measures it. Where heads or dv can be split, split
+    those: no column of a memory sees another.
 
-    Against the whole stream on one device, each of P does (1 + 2 dk / dv) / P of the columns' work: less from
-    P > 1 + 2 dk / dv on; `benchmarks/bench_surprise_shards.py` counts and measures it. Where heads or dv can be split,
-    split those: no column of a memory sees another.
+    Args:
+        q: as of `surprise_linear`, and so is all that is not said here; of the next L tokens.
+        k: where each token writes.
+        v: what it writes there.
+        log_keep: the log of `keep`.
+        log_momentum: the log of `momentum`.
+        lr: at least 0.
+        state: before the first shard, the same on all devices.
+        axis_name: of the mesh, or of a `vmap`; shards lie along it in order.
+        mask: which tokens are no padding.
+        gradient_at: "token" or "chunk".
+        decay_before_gradient: the gradient at `keep_t M_{t-1}`.
+        chunk_size: with gradient_at="chunk" it must divide L: no chunk may straddle two shards.
+        impl: how.
 
-    Raises `MemjaxError` for what does not fit, for a shard that ends inside a chunk, and outside of an axis of that
-    name.
+    Returns:
+        What the tokens of this shard read; and the state after the last shard, the same on all devices: its `out_specs`
+        is `jax.P()`.
+
+    Raises:
+        MemjaxError: for what does not fit, for a shard that ends inside a chunk, and outside of an axis of that name.
 
     >>> import jax, jax.numpy as jnp
     >>> mesh = jax.make_mesh((1,), ("seq",), axis_types=(jax.sharding.AxisType.Auto,))

@@ -21,8 +21,11 @@ Gate = Annotated[Float[Array, "L"], ONE_FOR_ALL]
 class SurpriseState:
     """A surprise memory between two calls: its weights, and past surprise, S, which has their shapes.
 
-    within: how many tokens of an unfinished chunk it has taken in; not 0 only where gradients are taken at the start of
-    a chunk. From there on nothing can be written so: the memory at that start is gone.
+    Attributes:
+        memory: its weights.
+        momentum: past surprise, S, which has their shapes.
+        within: how many tokens of an unfinished chunk it has taken in; not 0 only where gradients are taken at the
+            start of a chunk. From there on nothing can be written so: the memory at that start is gone.
     """
 
     memory: PyTree

@@ -16,7 +16,13 @@ EPSILON = 1e-6
 
 
 class SAMParams(NamedTuple):
-    """Of queries, keys and values, in this order: what mixes a memory's rows, and scale and bias of a layer norm."""
+    """Of queries, keys and values, in this order: what mixes a memory's rows, and scale and bias of a layer norm.
+
+    Attributes:
+        w: mixes the rows of the memory.
+        scale: of the layer norm.
+        bias: of the layer norm.
+    """
 
     w: Float[Array, "3 K d"]
     scale: Float[Array, "3 d"]
@@ -24,7 +30,14 @@ class SAMParams(NamedTuple):
 
 
 class TwoMemoryParams(NamedTuple):
-    """Weights of `two_memory_step`; keep and blend are the logits of two weights in (0, 1)."""
+    """Weights of `two_memory_step`.
+
+    Attributes:
+        sam: of the self-attention.
+        w_gates: the memory's share of both gates.
+        keep: the logit of how much of the relations is kept.
+        blend: the logit of how much an item recalls of them.
+    """
 
     sam: Annotated[SAMParams, Axes("K", "d")]
     w_gates: Float[Array, "d d2"]
@@ -33,14 +46,26 @@ class TwoMemoryParams(NamedTuple):
 
 
 class TwoMemoryState(NamedTuple):
-    """`items`: outer products, added up. `relations`: what each of K queries found among them."""
+    """The two memories between two items.
+
+    Attributes:
+        items: outer products, added up.
+        relations: what each of K queries found among them.
+    """
 
     items: Float[Array, "d d"]
     relations: Float[Array, "K d d"]
 
 
 class TwoMemoryFeatures(NamedTuple):
-    """An item x as the memories take it in: `f1(x)`, `f2(x)`, logits `f3(x)`, and x's share of both gates."""
+    """An item x as the memories take it in: `f1(x)`, `f2(x)`, logits `f3(x)`, and x's share of both gates.
+
+    Attributes:
+        left: `f1(x)`.
+        right: `f2(x)`.
+        address: the logits `f3(x)`.
+        gates: x's share of both gates.
+    """
 
     left: Float[Array, "*T d"]
     right: Float[Array, "*T d"]
@@ -56,6 +81,13 @@ def self_attentive_memory(
 
     `q, k, v = layer norm of W M`, K of each, by mixing the rows of M. Source: STM, "self-attentive associative
     memory". As many keys and values as queries is our choice. Finite, gradients too, for a memory of zeros.
+
+    Args:
+        params: of queries, keys and values.
+        memory: of items.
+
+    Returns:
+        K outer products.
 
     >>> import jax.numpy as jnp
     >>> params = SAMParams(jnp.ones((3, 2, 4)), jnp.ones((3, 4)), jnp.zeros((3, 4)))
@@ -84,6 +116,14 @@ def two_memory_step(
     Source: STM, "SAM-based two-memory model", without its transfer of relations back into M_i. There the two weights
     may be of any size; below 1 no stream is too long. A blend near 1 makes the memory chaotic: v grows with M_r, and
     the layer norms of what it is added to see little else.
+
+    Args:
+        params: the weights.
+        state: before the item.
+        features: of the item.
+
+    Returns:
+        The state after the item.
 
     >>> import jax.numpy as jnp
     >>> sam = SAMParams(jnp.ones((3, 2, 4)), jnp.ones((3, 4)), jnp.zeros((3, 4)))

@@ -31,8 +31,8 @@ def read_value(kind: Any, value: Any, where: str) -> Any:
         return value
     allowed = arguments if origin is UnionType else (kind,)
     if float in allowed and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value) if abs(value) < 2**53 else math.nan
-    if type(value) not in allowed or value != value:
+        value = float(value)
+    if type(value) not in allowed or (isinstance(value, float) and not math.isfinite(value)):
         raise MemjaxError(f"{where} must be {' or '.join(_PLAIN[each] for each in allowed)}")
     return value
 

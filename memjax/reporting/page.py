@@ -41,7 +41,7 @@ SHARES = {
 
 
 def write_report(runs: Sequence[Run], folder: str | Path | None = None, *, comparison: Sequence[Row] = ()) -> Path:
-    """Writes folder/report.html and folder/plots/*.png, each whole or not at all, and gives the path of the page.
+    """Writes `folder/report.html` and `folder/plots/*.png`, each whole or not at all, and gives the path of the page.
 
     comparison: rows of a table that stands before all else, of which each run here is the first seed.
 

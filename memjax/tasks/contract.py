@@ -15,11 +15,16 @@ from memjax.typing import Batch, Split
 class TaskShape:
     """Everything that a model must know of a task before it sees an example.
 
-    items: ids of the stream's items are in [0, items). segments, segment: T and N. queries: ids of the query are in
-    [0, queries); query_words is W for a text query (0 is its padding), None where the query is one id.
-    answer: "classes" (label in [0, classes), or -1 for an answer that is none of them), "candidates" (label is the
-    place among A texts of ids) or "click" (label in {0, 1}; classes is 2).
-    tags: for each tag of an example, the names of its values, to split metrics by.
+    Attributes:
+        items: ids of the stream's items are in [0, items).
+        segments: T.
+        segment: N.
+        queries: ids of the query are in [0, queries).
+        query_words: W for a text query (0 is its padding), None where the query is one id.
+        answer: "classes" (label in [0, classes), or -1 for an answer that is none of them), "candidates" (label is the
+            place among A texts of ids) or "click" (label in {0, 1}; classes is 2).
+        classes: how many answers there are.
+        tags: for each tag of an example, the names of its values, to split metrics by.
     """
 
     items: int

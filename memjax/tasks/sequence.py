@@ -17,9 +17,12 @@ NOTHING = -1  # the target of a token at which nothing is asked
 class SequenceShape:
     """Everything that a sequence model must know of a task.
 
-    vocabulary: token ids are in [0, vocabulary). choices: among how many a guess at one would choose. answer: the
-    tokens of an answer, which is right when all of them are. text: what comes out is the next word or character, so
-    that its perplexity means something. tags: as those of a `TaskShape`; "a x b" is a pair of others, shown as a map.
+    Attributes:
+        vocabulary: token ids are in [0, vocabulary).
+        choices: among how many a guess at a token would choose.
+        answer: the tokens of an answer, which is right when all of them are.
+        text: what comes out is the next word or character, so that its perplexity means something.
+        tags: as those of a `TaskShape`; "a x b" is a pair of others, shown as a map.
     """
 
     vocabulary: int

@@ -1,12 +1,12 @@
 """Texts from files: plain, gzipped, or members of an archive, in UTF-8. Nothing that is read is run or unpacked."""
 
-import gzip
 import lzma
 import tarfile
 import zipfile
 import zlib
 from pathlib import Path
 
+from memjax.archives import Budget, opened_tar, tar_member, unpacked, zip_member
 from memjax.errors import MemjaxError, require
 
 
@@ -17,8 +17,12 @@ def read_text(path: Path) -> str:
     """
     if path.name.endswith((".tar.gz", ".tgz", ".tar")):
         return "\n".join(_tar_texts(path))
-    opened = gzip.open if path.suffix == ".gz" else open
-    return _read(path, lambda: opened(path, "rb").read())
+
+    def data() -> bytes:
+        with unpacked(path) as stream:
+            return stream.read()
+
+    return _read(path, data)
 
 
 def read_member(archive: Path, name: str) -> str:
@@ -27,7 +31,7 @@ def read_member(archive: Path, name: str) -> str:
     def data() -> bytes:
         with zipfile.ZipFile(archive) as members:
             require(name in members.namelist(), f"{archive} has no member {name}")
-            return members.read(name)
+            return zip_member(members, members.getinfo(name), Budget(archive))
 
     return _read(archive, data)
 
@@ -40,9 +44,10 @@ def without_gutenberg(text: str) -> str:
 
 def _tar_texts(path: Path) -> list[str]:
     def members() -> dict[str, bytes]:
-        with tarfile.open(path) as archive:
-            files = [m for m in archive.getmembers() if m.isfile() and m.name.endswith(".txt")]
-            return {m.name: archive.extractfile(m).read() for m in files}  # type: ignore[union-attr]
+        budget = Budget(path)
+        with opened_tar(path) as archive:
+            files = [m for m in archive if m.isfile() and m.name.endswith(".txt")]
+            return {m.name: tar_member(archive, m, budget) or b"" for m in files}
 
     found = _guarded(path, members)
     require(found, f"{path} holds no .txt file")

@@ -42,7 +42,7 @@ def keep_compiled(folder: str | None) -> None:
 
 def already() -> str | None:
     """The cache that JAX has from its own settings."""
-    return jax.config.jax_compilation_cache_dir
+    return getattr(jax.config, "jax_compilation_cache_dir")  # noqa: B009, jax.config makes it as it goes
 
 
 def default_folder() -> Path:

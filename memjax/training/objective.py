@@ -33,9 +33,13 @@ def mean_objective(
 
 
 def answer_metrics(logits: Array, label: Array) -> Metrics:
-    """Cross-entropy in nats, and whether the best answer is the right one, of one answer or of each of several."""
+    """Cross-entropy in nats, and whether the best answer is the right one, of one answer or of each of several.
+
+    An answer that no model can give, a label of -1, is an error, and has no part in the loss.
+    """
     logits = logits.astype(jnp.float32)
+    loss = optax.softmax_cross_entropy_with_integer_labels(logits, label)  # of -1, that of the last class
     return {
-        "answer_loss": optax.softmax_cross_entropy_with_integer_labels(logits, label),
+        "answer_loss": jnp.where(label >= 0, loss, 0),
         "accuracy": (logits.argmax(-1) == label).astype(jnp.float32),
     }

@@ -72,9 +72,9 @@ def check_changes(settings: Settings, resolved: Callable[[Settings], Settings], 
         with writing(folder):
             if not (folder / "config.json").exists():
                 continue
-        held = read_settings(folder)
+        written = read_settings(folder)
         try:
-            held = resolved(held)
+            held = resolved(written)
         except MemjaxError as error:
             path = folder / "config.json"
             raise MemjaxError(f"{path} is no config of this version ({error}); give another --run") from None

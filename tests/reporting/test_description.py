@@ -94,7 +94,7 @@ def changed(path, value):
         (changed(["panels", 1, "name"], "losses"), "two pictures have one name"),
         (changed(["panels", 1, "tags"], ["half"]), r"report.panels\[1\].tags must be an object"),
         (changed(["guessing", "accuracy"], None), "report.guessing.accuracy must be a number"),
-        (changed(["guessing", "accuracy"], 10**400), "report.guessing.accuracy must be a number"),
+        (changed(["guessing", "accuracy"], float("inf")), "report.guessing.accuracy must be a number"),
         (changed(["phases", 0, "title"], 1), r"report.phases\[0\].title must be a text"),
     ],
 )

@@ -67,6 +67,7 @@ def test_bars_are_the_accuracies_and_chance_is_drawn_where_all_have_one(make_run
     runs[0].evaluation["report"]["guessing"]["accuracy"] = 0.5
     figure = figures(runs)["places"]
     assert "chance" not in [text.get_text() for text in figure.legends[0].get_texts()]
+    assert not any(len({*line.get_ydata()}) == 1 for line in figure.axes[0].get_lines())
 
 
 def test_runs_that_want_other_pictures_have_their_own(make_run):

@@ -91,8 +91,8 @@ def test_a_run_that_just_began(make_run):
         ("metrics.jsonl", "[1]\n", "line 1 is no JSON object"),
         ("metrics.jsonl", b"\xff\n{}\n", "line 1 is no JSON"),
         ("metrics.jsonl", '{"phase": "train", "loss": 1}\n', "line 1 has no phase or no step"),
-        ("metrics.jsonl", '{"phase": "train", "step": 1e300}\n', "a step in it is 1"),
-        ("metrics.jsonl", '{"phase": "train", "step": -1}\n', "a step in it is -1"),
+        ("metrics.jsonl", '{"phase": "train", "step": 1e300}\n', "line 1 has no phase or no step"),
+        ("metrics.jsonl", '{"phase": "train", "step": -1}\n', "line 1 has no phase or no step"),
     ],
 )
 def test_damage_is_one_clear_line(make_run, file, content, message):
@@ -122,9 +122,9 @@ def test_names_tell_runs_apart(make_run):
 def test_the_last_validation_is_kept_whole(make_run):
     tags = {"half": {"early": {"accuracy": 0.5, "examples": 2}}}
     common = {"phase": "train", "split": "valid", "tags": tags}
-    valid = [{**common, "step": step, "accuracy": step / 30} for step in (10, 20)]
+    valid = [{**common, "step": step, "accuracy": step / 30} for step in (10, 20, 15)]
     other = {"phase": "sampler", "split": "valid", "step": 30, "accuracy": 1}
-    run = load_run(make_run(lines=[line(10, 1.0), *valid[::-1], other]))
+    run = load_run(make_run(lines=[line(10, 1.0), *valid, other]))
     assert run.validated == valid[1]
     assert load_run(make_run("b", lines=[line(10, 1.0), other])).validated is None
 
@@ -141,7 +141,7 @@ def test_evaluations_beside_the_first_one_are_found_by_their_names(make_run):
     assert distinct_names(parts[:3]) == ["rehearsal", "rehearsal, a.b", "rehearsal, valid"]
 
 
-@pytest.mark.parametrize("value", [True, "1", None, [], 10**400, -(10**400), math.nan])
+@pytest.mark.parametrize("value", [True, "1", None, [], math.nan])
 def test_what_is_no_number_is_nan(value):
     assert math.isnan(number(value))
 

@@ -4,7 +4,9 @@ Slips that were tried: no digest compared; damaged checkpoints not deleted, so t
 the step, or the metrics, left out of the digest; only some errors taken for damage, or all of them; links followed.
 """
 
+import errno
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -122,10 +124,25 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on_when_there_is_room(whole, t
     program = [sys.executable, "-c", FULL, str(folder), what]
     done = subprocess.run(program, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=120)
     assert "one line: cannot write to" in done.stdout, done.stderr
-    assert done.stderr.count("goes on without TensorBoard") == (what == "log")
     assert "Exception in thread" not in done.stderr
     for got, want in zip(*map(jax.tree.leaves, (jax.device_get(run(folder)), whole[1])), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)  # three steps were taken on one device
+
+
+def test_a_disk_without_room_for_tensorboard_stops_no_run(whole, tmp_path, monkeypatch, capsys):
+    """Its writer's thread died of it, and the run waited for ever for room in a queue."""
+    write = os.write
+
+    def full(descriptor, data):
+        if "tensorboard" in str(Path(f"/proc/self/fd/{descriptor}").readlink()):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", full)
+    assert_same(jax.device_get(run(tmp_path / "run")), whole[1])
+    assert lines(tmp_path / "run") == lines(whole[0])
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "No space left on device" in said and "without TensorBoard" in said
 
 
 def test_when_nothing_is_whole_it_is_one_line_and_nothing_is_deleted(whole, tmp_path):

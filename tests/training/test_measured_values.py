@@ -2,7 +2,10 @@
 
 The oracle sees every example once; it knows no batches, and nothing of what fills up the last one.
 
-Slips tried, each of which fails a test here: TODO
+Slips tried, each of which fails a test here: weights ignored, or given to what fills up a batch; a tag's values
+shifted, or those of another tag; accuracy by the example, of all or of a tag; the loss by the example; right answers of
+what diverged kept, or a mean loss beside them; a limit that takes the first examples; an answer that no model can give
+with a loss, or counted among the losses, or counted again in what fills up a batch; predictions of what fills it up.
 """
 
 import functools
@@ -103,6 +106,22 @@ def test_a_pair_of_tags_is_counted_apart():
         length, colour = name.split(" x ")
         both = (rows["length"] == LENGTHS.index(length)) & (rows["colour"] == COLOURS.index(colour))
         assert figures["examples"] == both.sum() > 0
+
+
+def test_predictions_come_in_order_and_answers_that_no_model_can_give_are_counted_once():
+    task = Told(21)
+    place, unknown = np.arange(21, dtype=np.int32), (np.arange(21) % 5 == 1).astype(np.float32)
+    task.rows |= {"place": place, "unknown": unknown}  # of those that fill up the last batch one is unknown
+
+    def measure(params, example):
+        return told(params, example)._replace(prediction=example["place"], unknown=example["unknown"])
+
+    evaluate = make_evaluator(measure, task, Layout(same), make_mesh(MeshConfig(-1, 1, 1, 1), BATCH), BATCH)
+    for limit, expected in ((None, np.arange(21)), (10, np.arange(10) * 21 // 10)):
+        predictions = []
+        metrics = evaluate(jnp.ones(()), "test", limit, predictions)
+        assert np.concatenate(predictions).tolist() == expected.tolist()
+        assert_tallied(metrics, task.tally(expected), unknown=unknown[expected].sum())
 
 
 ASKED = {"memory": ("classes", False), "sampler": ("classes", False), "directly": ("candidates", True)}

@@ -111,8 +111,9 @@ def maze_objective(agent: Navigator, mazes: Mazes, steps: int, config: ActorCrit
 
 def measure_episode(agent: Navigator, mazes: Mazes, params: Params, example: Example) -> MetricSums:
     """One episode to its end, the likeliest taken everywhere: right if it ends at the right exit."""
-    won = wins(agent, mazes, params, example)
-    return MetricSums(jnp.zeros(()), jnp.zeros(()), won.astype(jnp.float32), jnp.ones(()))
+    won, finite = wins(agent, mazes, params, example)
+    # No loss is measured; one that is not finite says that the agent diverged.
+    return MetricSums(jnp.where(finite, 0.0, jnp.nan), jnp.zeros(()), won.astype(jnp.float32), jnp.ones(()))
 
 
 def _init(agent: Navigator, mazes: Mazes, key: Key, example: Example) -> Params:

@@ -70,11 +70,13 @@ def walk(agent: Navigator, mazes: Mazes, steps: int, params: Params, example: Ex
     return jax.lax.scan(step, _begin(agent, mazes, params, example), keys, length=steps)[1]
 
 
-def wins(agent: Navigator, mazes: Mazes, params: Params, example: Example) -> Bool[Array, ""]:
-    """Whether an episode, the likeliest taken everywhere, ends at the right exit. As long as the episode, no longer."""
+def wins(agent: Navigator, mazes: Mazes, params: Params, example: Example) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+    """Whether an episode, the likeliest taken everywhere, ends at the right exit, and whether the agent's numbers are
+    finite then. As long as the episode, no longer.
+    """
     begun = _begin(agent, mazes, params, example)
     way = jax.lax.while_loop(lambda way: ~way.maze.ended, lambda way: _move(agent, mazes, params, way, None)[0], begun)
-    return way.won
+    return way.won, jnp.isfinite(way.agent.critic).all()
 
 
 def watch(agent: Navigator, mazes: Mazes, params: Params, batch: Batch) -> dict[str, Any]:

@@ -138,7 +138,7 @@ def measure_reader(reader: StreamReader, lines: Array, params: Params, example: 
     correct = jnp.where(asked & known, metrics["accuracy"], 0).sum()
     unknown = (asked & ~known).sum().astype(jnp.float32)
     loss = jnp.where(asked & known, metrics["answer_loss"], 0).sum()
-    return MetricSums(loss, count, correct, count, unknown=unknown)
+    return MetricSums(loss, count - unknown, correct, count, unknown=unknown)
 
 
 def _init(reader: StreamReader, lines: Array, key: Key, example: Example) -> Params:

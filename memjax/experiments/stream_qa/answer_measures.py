@@ -17,10 +17,10 @@ from memjax.typing import Batch, Params
 def measure_answer(model: System, params: Params, example: dict) -> MetricSums:
     """One question. An answer that no model can give (label below 0) is an error, and has no part in the loss."""
     logits, _ = answer(model, params, example)
-    metrics, known = answer_metrics(logits, example["label"]), example["label"] >= 0
-    loss = jnp.where(known, metrics["answer_loss"], 0)
-    known = known.astype(loss.dtype)
-    return MetricSums(loss, known, metrics["accuracy"], jnp.ones(()), logits.argmax(), 1 - known)
+    metrics, known = answer_metrics(logits, example["label"]), (example["label"] >= 0).astype(jnp.float32)
+    return MetricSums(
+        metrics["answer_loss"], known, metrics["accuracy"], jnp.ones(()), prediction=logits.argmax(), unknown=1 - known
+    )
 
 
 def trimmed(batch: Batch) -> Batch:

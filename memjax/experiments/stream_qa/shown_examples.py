@@ -30,8 +30,8 @@ def shown_examples(task: Task, split: Split, predictions: np.ndarray) -> dict[st
     if task.shape.answer == "classes" and task.shape.classes <= MOST_ANSWERS:
         confusions: dict[str, dict[str, int]] = {}
         for label, given in zip(labels.tolist(), predicted.tolist()):
-            row = confusions.setdefault(answer_text(task, label), {})
-            row[answer_text(task, given)] = row.get(answer_text(task, given), 0) + 1
+            given_for = confusions.setdefault(answer_text(task, label), {})
+            given_for[answer_text(task, given)] = given_for.get(answer_text(task, given), 0) + 1
         found["confusions"] = confusions
     return found
 

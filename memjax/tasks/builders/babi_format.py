@@ -1,6 +1,5 @@
 """bAbI's text format: stories from a file, an archive or a folder. Members are read in memory, nothing is extracted."""
 
-import gzip
 import lzma
 import re
 import stat
@@ -12,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple, cast
 
+from memjax.archives import Budget, opened_tar, tar_member, zip_member
 from memjax.errors import MemjaxError, require
 
 _FILE = re.compile(r"qa([0-9]+)_(?:.*_)?(train|valid|test)\.txt(?:\.gz)?")
@@ -120,12 +120,11 @@ def _key(name: str, pattern: re.Pattern = _FILE) -> Key | None:
     return int(digits), match[2]
 
 
-def _decode(data: bytes, where: str) -> list[Story]:
-    if data[:2] == b"\x1f\x8b":
-        try:
-            data = gzip.decompress(data)
-        except _DAMAGED as error:
-            raise MemjaxError(f"{where} is damaged ({error}); get it again") from None
+def _decode(data: bytes, where: str, budget: Budget) -> list[Story]:
+    try:
+        data = budget.unpack(data)
+    except _DAMAGED as error:
+        raise MemjaxError(f"{where} is damaged ({error}); get it again") from None
     try:
         return parse(data.decode("utf-8-sig"), where)
     except UnicodeDecodeError as error:
@@ -143,15 +142,15 @@ def _link(name: str, path: Path) -> MemjaxError:
     return MemjaxError(f"{path}: {name!r} is a link or a device, not a file; get the archive from its official address")
 
 
-def _tar_members(path: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
-    with tarfile.open(path, "r:*") as tar:
+def _tar_members(path: Path, budget: Budget) -> Iterator[tuple[PurePosixPath, bytes]]:
+    with opened_tar(path) as tar:
         for info in tar:
             member = _safe(info.name, path)
             if _key(member.name):
-                content = tar.extractfile(info) if info.isreg() else None
+                content = tar_member(tar, info, budget) if info.isreg() else None
                 if content is None:
                     raise _link(info.name, path)
-                yield member, content.read()
+                yield member, content
         # tarfile takes a broken or missing header for the end of the archive; only the zeros that end one are that.
         file = cast(BinaryIO, tar.fileobj)
         file.seek(tar.offset)
@@ -160,24 +159,30 @@ def _tar_members(path: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
             raise tarfile.ReadError("it ends early")
 
 
-def _zip_members(path: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
+def _zip_members(path: Path, budget: Budget) -> Iterator[tuple[PurePosixPath, bytes]]:
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
             member = _safe(info.filename, path)
             if _key(member.name):
                 if stat.S_ISLNK(info.external_attr >> 16):
                     raise _link(info.filename, path)
-                yield member, archive.read(info)
+                yield member, zip_member(archive, info, budget)
 
 
-def _members(path: Path) -> Iterator[tuple[str, Key, str, bytes]]:
+def _files(folder: Path) -> list[Path]:
+    """The files of bAbI in a folder, two folders deep at most."""
+    found = (file for level in ("", "*/", "*/*/") for file in sorted(folder.glob(f"{level}qa*")))
+    return [file for file in found if _key(file.name)]
+
+
+def _members(path: Path, budget: Budget) -> Iterator[tuple[str, Key, str, bytes]]:
     """(folder, key, where, content) of every bAbI file of an archive or a folder."""
     if path.is_dir():
-        for file in (file for level in ("", "*/", "*/*/") for file in sorted(path.glob(f"{level}qa*"))):
-            if key := _key(file.name):
-                yield file.parent.resolve().name, key, str(file), file.read_bytes()
+        for file in _files(path):
+            require(file.is_file(), f"{file} is no file; remove it")
+            yield file.parent.resolve().name, cast(Key, _key(file.name)), str(file), file.read_bytes()
         return
-    for member, data in (_zip_members if zipfile.is_zipfile(path) else _tar_members)(path):
+    for member, data in (_zip_members if zipfile.is_zipfile(path) else _tar_members)(path, budget):
         yield member.parent.name or path.name.split(".")[0], cast(Key, _key(member.name)), f"{path}: {member}", data
 
 
@@ -189,10 +194,11 @@ def read_source(path: Path) -> dict[str, Folder]:
     require(path.exists(), f"no such file or folder: {path}")
     folders: dict[str, Folder] = {}
     try:
-        for name, key, where, data in _members(path):
+        budget = Budget(path, *(_files(path) if path.is_dir() else ()))
+        for name, key, where, data in _members(path, budget):
             folder = folders.setdefault(name, {})
             require(key not in folder, f"{where}: a second {key[1]} file for task {key[0]} of folder {name!r}")
-            folder[key] = _decode(data, where)
+            folder[key] = _decode(data, where, budget)
     except _DAMAGED as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise MemjaxError(
@@ -211,4 +217,4 @@ def read_extra(path: Path) -> tuple[Key, list[Story]]:
     key = _key(path.name, _EXTRA)
     if key is None:
         raise MemjaxError(f"{path}: the name must tell task and split, like qa3_train.txt or qa3_train.PARTIAL.txt.gz")
-    return key, _decode(path.read_bytes(), str(path))
+    return key, _decode(path.read_bytes(), str(path), Budget(path))

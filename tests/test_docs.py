@@ -1,0 +1,167 @@
+"""The manual: its links, its pictures, its tables, and that it has a page for whatever needs one."""
+
+import dataclasses
+import importlib
+import inspect
+import re
+import statistics
+import sys
+from pathlib import Path
+
+import pytest
+
+import memjax
+from memjax import memories
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+GENERATED = {"api", "notebooks", "plots", "_build"}
+
+
+@pytest.fixture(scope="module")
+def tools():
+    """What the manual is made with: it lies beside its pages, not in the package."""
+    before, sys.path[:0] = list(sys.path), [str(DOCS / "_ext"), str(DOCS / "pictures"), str(ROOT / "benchmarks")]
+    try:
+        yield lambda name: importlib.import_module(name)
+    finally:
+        sys.path[:] = before
+
+
+def written_pages():
+    own = (path for path in DOCS.rglob("*.md") if path.relative_to(DOCS).parts[0] not in GENERATED)
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(own)]
+
+
+PAGES = [pytest.param(path, id=path.relative_to(ROOT).as_posix()) for path in written_pages()]
+
+
+def without_code(text):
+    return re.sub(r"^```.*?^```$|`[^`\n]*`", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(text):
+    """What the headings of a page are called in an address, as MyST and GitHub make it."""
+    titles = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page, tools):
+    made = {path.name for path in tools("generate").api(DOCS / "api")}
+    for target in re.findall(r"\]\(([^)\s]+)\)", without_code(page.read_text())):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        path = (page.parent / name).resolve() if name else page
+        inside = path.relative_to(DOCS).parts if path.is_relative_to(DOCS) else ("",)
+        if inside[0] == "api":
+            assert path.name in made, target
+        elif inside[0] == "notebooks":
+            assert (ROOT / "colabs" / path.name).exists(), target
+        elif inside[0] == "plots":
+            assert f'"{path.name}"' in (DOCS / "_ext" / "plots.py").read_text(), target
+        else:
+            assert path.exists(), target
+            assert not anchor or anchor in anchors(path.read_text()), target
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_names_in_roles_exist(page):
+    for name in re.findall(r"\{py:\w+\}`~?([\w.]+)`", page.read_text()):
+        module, _, thing = name.rpartition(".")
+        assert hasattr(importlib.import_module(module), thing), name
+
+
+def test_every_page_is_in_a_table_of_contents():
+    listed = set()
+    for page in DOCS.rglob("*.md"):
+        for block in re.findall(r"^```\{toctree\}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
+            for name in (line for line in block.split() if not line.startswith(":")):
+                listed |= {path.resolve() for path in page.parent.glob(f"{name}.md")}
+    pages = {path.resolve() for path in written_pages() if path.is_relative_to(DOCS)}
+    assert pages - listed == {(DOCS / "index.md").resolve()}
+
+
+def test_the_pictures_are_those_that_the_script_draws(tools):
+    for name, make in tools("draw").PICTURES.items():
+        assert (DOCS / "pictures" / f"{name}.svg").read_text() == make().svg(), "run: python docs/pictures/draw.py"
+
+
+def test_the_tables_of_the_readme_are_those_of_the_results(tools):
+    text = (ROOT / "README.md").read_text()
+    assert "<!-- results:" in text
+    assert tools("results_tables").filled_in(text) == text, "run: python benchmarks/results_tables.py"
+
+
+def test_every_file_of_results_is_shown_in_the_manual(tools):
+    shown = set()
+    for page in written_pages():
+        shown |= set(re.findall(r"^```\{results\} (\w+)$", page.read_text(), re.MULTILINE))
+    tables = tools("results_tables").TABLES
+    assert shown == set(tables)
+    files = {name for names, _ in tables.values() for name in ((names,) if isinstance(names, str) else names)}
+    assert files == {path.stem for path in (ROOT / "results").glob("*.json")}
+
+
+@pytest.mark.parametrize("name", memories.registry)
+def test_every_memory_has_a_page_with_all_its_sizes(name, tools):
+    page = (DOCS / "memories" / f"{name}.md").read_text()
+    fields = [f.name.removeprefix("num_") for f in dataclasses.fields(memories.registry[name])]
+    for size in set(fields) - {"parent", "name"}:
+        assert re.search(rf"^\|[^|]*`{size}`", page, re.MULTILINE), size
+    assert f"pictures/{name}.svg" in page and "$$" in page
+    assert f"```{{memory-facts}} {name}\n" in page and "us |" in tools("results_tables").facts(name)
+    index = (DOCS / "memories" / "index.md").read_text()
+    assert f'[`"{name}"`]({name}.md)' in index and f"\n{name}\n" in index
+
+
+def test_the_api_has_every_public_name(tools):
+    pages = "".join(tools("generate").api(DOCS / "api").values())
+    for module in ("memjax", "memjax.ops", "memjax.memories", "memjax.layers", "memjax.models", "memjax.tasks"):
+        found = importlib.import_module(module)
+        for thing in (getattr(found, name) for name in found.__all__):
+            if (inspect.isfunction(thing) or inspect.isclass(thing)) and thing.__module__.startswith("memjax"):
+                room = ".".join(thing.__module__.split(".")[:2])
+                entry = f":: {module if module == 'memjax' else room}.{thing.__name__}\n"
+                assert entry in pages, entry
+
+
+def arguments_of(thing):
+    if not inspect.isclass(thing):
+        return list(inspect.signature(inspect.unwrap(thing)).parameters)
+    if dataclasses.is_dataclass(thing):
+        return [f.name for f in dataclasses.fields(thing) if f.init and f.name not in ("parent", "name")]
+    return list(getattr(thing, "_fields", ()))
+
+
+@pytest.mark.parametrize("module", ["ops", "memories", "layers", "models", "streaming", "environments"])
+def test_every_argument_has_its_line_in_a_section(module, tools):
+    found = importlib.import_module(f"memjax.{module}")
+    for name in tools("generate").public(found):
+        text = inspect.getdoc(getattr(found, name))
+        section = re.search(r"^(?:Args|Attributes):\n((?:    .*\n?|\n)*)", text, re.MULTILINE)
+        told = re.findall(r"^    \*{0,2}(\w+): \S", section[1], re.MULTILINE) if section else []
+        assert set(arguments_of(getattr(found, name))) <= set(told), name
+
+
+def test_the_signatures_are_those_of_the_source(tools):
+    signature = tools("signatures").signature
+    assert signature(memjax.functional) == ("(memory: Memory)", "FunctionalMemory")
+    arguments, _ = signature(memories.DNC)
+    assert arguments.startswith("(num_slots: int, width: int, memory_width: int = 64")
+    assert signature(memories.Slots)[0] == "(values: Float[Array, '*B K d'], mask: Bool[Array, '*B K'])"
+
+
+def test_what_memories_learned_is_told_for_the_right_one(tools):
+    """Against a reading of the file of its own."""
+    load, runs = tools("results_tables").load, tools("tables_of_runs")
+    found = [run for run in load("evidence_memories")["runs"].values() if run["row"] == "ntm"]
+    mean = 100 * statistics.mean(run["metrics"]["accuracy"] for run in found)
+    (line,) = [line for line in tools("results_tables").markdown("memories").splitlines() if line.startswith("| ntm ")]
+    assert line.startswith(f"| ntm | {mean:.1f} ±")
+    assert f"{mean:.1f} ±" in tools("results_tables").facts("ntm")
+    curve = runs.learning(load("evidence_memories"), load("evidence_small"))["ntm"]
+    at_half = next(step for step, accuracy in curve if accuracy >= 0.5)
+    (line,) = [line for line in tools("results_tables").markdown("steps").splitlines() if line.startswith("| ntm ")]
+    assert line.startswith(f"| ntm | {at_half:,} |")
