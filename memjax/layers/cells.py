@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from memjax import ops
 from memjax.errors import require, require_count
 from memjax.layers.stream_state import check_state
-from memjax.memories.weights import interface_params, lstm_params, program_params
+from memjax.memories.controlled_core import ControlledCore, DNCCore, NTMCore, NUTMCore
 from memjax.ops.recurrence import computed_again
 from memjax.typing import Any, Array, Float, Key, State
 
@@ -35,57 +35,34 @@ class ExternalCell(nn.RNNCellBase):
     dtype: Any = jnp.float32
 
     @abc.abstractmethod
-    def start(self) -> State:
-        """The carry of one example."""
-
-    @abc.abstractmethod
-    def interface_size(self) -> int:
-        """How many numbers the controller says to the memory."""
-
-    @abc.abstractmethod
-    def step(self, params: ops.ExternalParams, carry: State, inputs: Float[Array, "h4"]) -> State:
-        """One item, one example."""
-
-    def interface_params(self) -> ops.InterfaceParams | ops.ProgramParams:
-        """The weights of the interface; programs are another kind."""
-        return interface_params(self, "interface", self.hidden, self.interface_size())
-
-    @property
-    def sizes(self) -> tuple[str, ...]:
-        """The names of the sizes, all of them at least 1."""
-        return "features", "rows", "memory_width", "read_heads", "hidden"
+    def core(self) -> ControlledCore:
+        """What this cell has in common with the memory of its kind. Raises `MemjaxError` for sizes below 1."""
 
     @nn.nowrap
     def initialize_carry(self, rng: Key, input_shape: tuple[int, ...]) -> State:
         """The carry before the first input, of this shape; it is constant, so that rng is of no account."""
         del rng
-        self._check()
+        require_count("features", self.features)
         batch = input_shape[: -self.num_feature_axes]
-        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*batch, *leaf.shape)), self.start())
+        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*batch, *leaf.shape)), self.core().start())
 
     @property
     def num_feature_axes(self) -> int:
         return 1
 
-    def _check(self) -> None:
-        for name in self.sizes:
-            require_count(name, getattr(self, name))
-
     @nn.compact
     def __call__(self, carry: State, inputs: Float[Array, "*B dx"]) -> tuple[State, Float[Array, "*B features"]]:
-        self._check()
         require(inputs.ndim >= 1, "inputs are [*B, width], not a number")
         check_state(carry, jax.eval_shape(lambda: self.initialize_carry(jax.random.key(0), inputs.shape)))
-        recurrent = self.hidden + self.read_heads * self.memory_width
-        controller = lstm_params(self, "controller", inputs.shape[-1], recurrent, self.hidden)
-        interface = self.interface_params()
+        core = self.core()
+        params = core.params(self, inputs.shape[-1])
         # All that a step makes, kept for all steps, is several times its carry.
-        step = functools.partial(computed_again(self.step), ops.ExternalParams(controller, interface))
+        step = functools.partial(computed_again(core.step), params)
         for _ in inputs.shape[:-1]:
             step = jax.vmap(step)
-        carry = step(carry, ops.lstm_inputs(controller, inputs.astype(self.dtype)))
-        said = jnp.concatenate([carry.hidden, carry.reads.reshape(*inputs.shape[:-1], -1)], axis=-1)
-        return carry, nn.Dense(self.features, dtype=self.dtype, name="out")(said)
+        carry = step(carry, ops.lstm_inputs(params.controller, inputs.astype(self.dtype)))
+        output = jnp.concatenate([carry.hidden, carry.reads.reshape(*inputs.shape[:-1], -1)], axis=-1)
+        return carry, nn.Dense(self.features, dtype=self.dtype, name="out")(output)
 
 
 class NTMCell(ExternalCell):
@@ -111,14 +88,8 @@ class NTMCell(ExternalCell):
 
     read_first: bool = False
 
-    def start(self) -> ops.NTMState:
-        return ops.ntm_start(self.rows, self.memory_width, self.read_heads, self.hidden)
-
-    def interface_size(self) -> int:
-        return ops.ntm_interface_size(self.memory_width, self.read_heads)
-
-    def step(self, params: ops.ExternalParams, carry: ops.NTMState, inputs: Float[Array, "h4"]) -> ops.NTMState:
-        return ops.ntm_step(params, carry, inputs, read_first=self.read_first, dtype=self.dtype)
+    def core(self) -> NTMCore:
+        return NTMCore.of(self, self.rows, read_first=self.read_first)
 
 
 class DNCCell(ExternalCell):
@@ -141,14 +112,8 @@ class DNCCell(ExternalCell):
     (3, 7, 2)
     """
 
-    def start(self) -> ops.DNCState:
-        return ops.dnc_start(self.rows, self.memory_width, self.read_heads, self.hidden)
-
-    def interface_size(self) -> int:
-        return ops.dnc_interface_size(self.memory_width, self.read_heads)
-
-    def step(self, params: ops.ExternalParams, carry: ops.DNCState, inputs: Float[Array, "h4"]) -> ops.DNCState:
-        return ops.dnc_step(params, carry, inputs, dtype=self.dtype)
+    def core(self) -> DNCCore:
+        return DNCCore.of(self, self.rows)
 
 
 class NUTMCell(DNCCell):
@@ -177,10 +142,5 @@ class NUTMCell(DNCCell):
     programs: int = 4
     program_width: int = 16
 
-    @property
-    def sizes(self) -> tuple[str, ...]:
-        return (*super().sizes, "programs", "program_width")
-
-    def interface_params(self) -> ops.ProgramParams:
-        sizes = self.hidden, self.interface_size()
-        return program_params(self, "interface", self.programs, self.program_width, *sizes)
+    def core(self) -> NUTMCore:
+        return NUTMCore.of(self, self.rows, programs=self.programs, program_width=self.program_width)

@@ -8,16 +8,16 @@ import jax.numpy as jnp
 from memjax import ops
 from memjax.errors import require
 from memjax.memories.contract import Slots
+from memjax.memories.controlled_core import ControlledCore
 from memjax.memories.tokenwise import TokenwiseMemory
-from memjax.memories.weights import interface_params, lstm_params
-from memjax.typing import Any, Array, Bool, Float, State
+from memjax.typing import Any, Array, Bool, Float, Key, State
 
 
 class ControlledMemory(TokenwiseMemory):
     """A memory of `num_slots` rows, `memory_width` wide, that an LSTM reads and writes with every item.
 
     What items add to the LSTM's gates is computed for all of them at once. The slots are the rows, `width` wide by a
-    learned projection. A subclass says how large its interface is, where its state starts, and what a step does.
+    learned projection. A subclass says what its core is.
     """
 
     width: int
@@ -27,31 +27,32 @@ class ControlledMemory(TokenwiseMemory):
     dtype: Any = jnp.float32
 
     def validate(self) -> None:
-        for name in ("num_slots", "width", "memory_width", "read_heads", "hidden"):
-            size = getattr(self, name)
-            require(size >= 1, f"{name.removeprefix('num_')} must be at least 1, not {size}")
+        for name, size in (("slots", self.num_slots), ("width", self.width)):
+            require(size >= 1, f"{name} must be at least 1, not {size}")
+        self.core()
 
     def setup(self):
         self.validate()
-        again = self.hidden + self.read_heads * self.memory_width
-        controller = lstm_params(self, "controller", self.width, again, self.hidden)
-        self.params_of_step = ops.ExternalParams(controller, self.interface_params())
+        self.params_of_step = self.core().params(self, self.width)
         shape = (self.memory_width, self.width)
         self.read_out = self.param("read_out", nn.initializers.lecun_normal(), shape)
 
     @abc.abstractmethod
-    def interface_size(self) -> int:
-        """How many numbers the controller says to the memory for each item."""
+    def core(self) -> ControlledCore:
+        """What this memory has in common with an RNN cell of its kind. Raises `MemjaxError` for sizes below 1."""
 
-    def interface_params(self) -> ops.InterfaceParams | ops.ProgramParams:
-        """The weights of the interface; programs are another kind."""
-        return interface_params(self, "interface", self.hidden, self.interface_size())
+    def initial_state(self) -> State:
+        return self.core().start()
 
     def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Any:
         width = items.shape[-1]
         require(width == self.width, f"items are {width} wide, this memory {self.width}; project the items first")
         items = jnp.where(mask[..., None], items, 0).astype(self.dtype)
         return ops.lstm_inputs(self.params_of_step.controller, items)
+
+    def write_item(self, state: State, features: Any, *, key: Key | None = None) -> tuple[State, Float[Array, ""]]:
+        del key
+        return self.core().step(self.params_of_step, state, features), jnp.zeros((), jnp.float32)
 
     def rows(self, state: State) -> Float[Array, "K W"]:
         """The memory itself."""

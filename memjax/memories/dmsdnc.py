@@ -1,5 +1,6 @@
 """Distributed Associative Memory with the refreshing loss (Park et al. 2021) under the contract: DMSDNC."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import flax.linen as nn
@@ -9,23 +10,40 @@ import jax.numpy as jnp
 from memjax import ops
 from memjax.errors import require
 from memjax.memories.controlled import ControlledMemory
+from memjax.memories.controlled_core import ControlledCore
 from memjax.typing import Array, Bool, Float, Key
 
 
 class Refreshed(NamedTuple):
-    """An item's share of the LSTM's gates, and the item itself, which is to be said again."""
+    """An item's share of the LSTM's gates, and the item itself, which is to be reconstructed."""
 
     inputs: Float[Array, "*T N h4"]
     items: Float[Array, "*T N d"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlocksCore(ControlledCore):
+    """`ops.dmsdnc_step`: `rows` rows in each of `blocks` blocks."""
+
+    blocks: int
+
+    def interface_size(self) -> int:
+        return ops.dmsdnc_interface_size(self.blocks, self.memory_width, self.read_heads)
+
+    def start(self) -> ops.BlocksState:
+        return ops.dmsdnc_start(self.blocks, self.rows, self.memory_width, self.read_heads, self.hidden)
+
+    def step(self, params: ops.ExternalParams, state: ops.BlocksState, inputs: Float[Array, "h4"]) -> ops.BlocksState:
+        return ops.dmsdnc_step(params, state, inputs, dtype=self.dtype)
 
 
 class DMSDNC(ControlledMemory):
     """`num_slots` rows in `blocks` blocks, each written by content or where there is room, and read by content:
     `ops.dmsdnc_step` for every item.
 
-    Memory refreshing loss: with probability `refresh` an item must be said again at the output,
+    Memory refreshing loss: with probability `refresh` an item must be reconstructed at the output,
     `mean((item - [hidden; reads] W)^2)`; without a key to draw from, its expectation. The item is a constant there:
-    embeddings do not shrink to be easy to say. Source: Distributed Associative Memory Network with Memory Refreshing
+    embeddings do not shrink to make it easy. Source: Distributed Associative Memory Network with Memory Refreshing
     Loss (2007.10637); bAbI: 2 blocks of 128 rows of 48, 4 heads, LSTM 256, refresh .1.
 
     Args:
@@ -51,22 +69,19 @@ class DMSDNC(ControlledMemory):
     refresh: float = 0.1
 
     def validate(self) -> None:
-        super().validate()
         require(self.blocks >= 1, f"blocks must be at least 1, not {self.blocks}")
         require(self.num_slots % self.blocks == 0, f"slots {self.num_slots} must be a multiple of blocks {self.blocks}")
+        super().validate()
         require(0 <= self.refresh <= 1, f"refresh must be in [0, 1], not {self.refresh}")
 
     def setup(self):
         super().setup()
-        said = self.hidden + self.read_heads * self.memory_width
-        self.say_again = self.param("say_again", nn.initializers.lecun_normal(), (said, self.width))
+        output = self.hidden + self.read_heads * self.memory_width
+        # Its name in checkpoints is that of the first version.
+        self.reconstruct = self.param("say_again", nn.initializers.lecun_normal(), (output, self.width))
 
-    def interface_size(self) -> int:
-        return ops.dmsdnc_interface_size(self.blocks, self.memory_width, self.read_heads)
-
-    def initial_state(self) -> ops.BlocksState:
-        rows = self.num_slots // self.blocks
-        return ops.dmsdnc_start(self.blocks, rows, self.memory_width, self.read_heads, self.hidden)
+    def core(self) -> BlocksCore:
+        return BlocksCore.of(self, self.num_slots // self.blocks, blocks=self.blocks)
 
     def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Refreshed:
         return Refreshed(super().encode(items, mask), jnp.where(mask[..., None], items, 0))
@@ -74,11 +89,11 @@ class DMSDNC(ControlledMemory):
     def write_item(
         self, state: ops.BlocksState, features: Refreshed, *, key: Key | None = None
     ) -> tuple[ops.BlocksState, Float[Array, ""]]:
-        state = ops.dmsdnc_step(self.params_of_step, state, features.inputs, dtype=self.dtype)
-        said = jnp.concatenate([state.hidden, state.reads.ravel()]) @ self.say_again
-        missed = ((jax.lax.stop_gradient(features.items).astype(said.dtype) - said) ** 2).mean()
-        chosen = self.refresh if key is None else jax.random.bernoulli(key, self.refresh).astype(said.dtype)
-        return state, chosen * missed
+        state = self.core().step(self.params_of_step, state, features.inputs)
+        output = jnp.concatenate([state.hidden, state.reads.ravel()]) @ self.reconstruct
+        error = ((jax.lax.stop_gradient(features.items).astype(output.dtype) - output) ** 2).mean()
+        share = self.refresh if key is None else jax.random.bernoulli(key, self.refresh).astype(output.dtype)
+        return state, share * error
 
     def rows(self, state: ops.BlocksState) -> Float[Array, "K W"]:
         return state.memory.reshape(self.num_slots, self.memory_width)

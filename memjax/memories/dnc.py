@@ -1,10 +1,7 @@
 """The Differentiable Neural Computer (Graves et al. 2016) under the contract."""
 
-import jax.numpy as jnp
-
-from memjax import ops
 from memjax.memories.controlled import ControlledMemory
-from memjax.typing import Array, Float, Key
+from memjax.memories.controlled_core import DNCCore
 
 
 class DNC(ControlledMemory):
@@ -30,14 +27,5 @@ class DNC(ControlledMemory):
     ((5, 5), (5, 8))
     """
 
-    def interface_size(self) -> int:
-        return ops.dnc_interface_size(self.memory_width, self.read_heads)
-
-    def initial_state(self) -> ops.DNCState:
-        return ops.dnc_start(self.num_slots, self.memory_width, self.read_heads, self.hidden)
-
-    def write_item(
-        self, state: ops.DNCState, features: Float[Array, "h4"], *, key: Key | None = None
-    ) -> tuple[ops.DNCState, Float[Array, ""]]:
-        del key
-        return ops.dnc_step(self.params_of_step, state, features, dtype=self.dtype), jnp.zeros((), jnp.float32)
+    def core(self) -> DNCCore:
+        return DNCCore.of(self, self.num_slots)

@@ -1,10 +1,7 @@
 """The Neural Turing Machine (Graves et al. 2014) under the contract."""
 
-import jax.numpy as jnp
-
-from memjax import ops
 from memjax.memories.controlled import ControlledMemory
-from memjax.typing import Array, Float, Key
+from memjax.memories.controlled_core import NTMCore
 
 
 class NTM(ControlledMemory):
@@ -32,15 +29,5 @@ class NTM(ControlledMemory):
 
     read_first: bool = False
 
-    def interface_size(self) -> int:
-        return ops.ntm_interface_size(self.memory_width, self.read_heads)
-
-    def initial_state(self) -> ops.NTMState:
-        return ops.ntm_start(self.num_slots, self.memory_width, self.read_heads, self.hidden)
-
-    def write_item(
-        self, state: ops.NTMState, features: Float[Array, "h4"], *, key: Key | None = None
-    ) -> tuple[ops.NTMState, Float[Array, ""]]:
-        del key
-        step = ops.ntm_step(self.params_of_step, state, features, read_first=self.read_first, dtype=self.dtype)
-        return step, jnp.zeros((), jnp.float32)
+    def core(self) -> NTMCore:
+        return NTMCore.of(self, self.num_slots, read_first=self.read_first)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from memjax import ops
 from memjax.errors import require
 from memjax.memories.controlled import ControlledMemory
-from memjax.memories.weights import program_params
+from memjax.memories.controlled_core import NUTMCore
 from memjax.typing import Array, Float, Key
 
 DECAY = 0.9  # of the penalty, from one item to the next
@@ -53,26 +53,19 @@ class NUTM(ControlledMemory):
 
     def validate(self) -> None:
         super().validate()
-        for name in ("programs", "program_width"):
-            require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
         require(0 <= self.key_penalty <= 1e6, f"key_penalty must be from 0 to 1e6, not {self.key_penalty}")
 
-    def interface_params(self) -> ops.ProgramParams:
-        sizes = self.hidden, self.interface_size()
-        return program_params(self, "interface", self.programs, self.program_width, *sizes)
-
-    def interface_size(self) -> int:
-        return ops.dnc_interface_size(self.memory_width, self.read_heads)
+    def core(self) -> NUTMCore:
+        return NUTMCore.of(self, self.num_slots, programs=self.programs, program_width=self.program_width)
 
     def initial_state(self) -> NUTMState:
-        core = ops.dnc_start(self.num_slots, self.memory_width, self.read_heads, self.hidden)
-        return NUTMState(core, jnp.asarray(self.key_penalty, jnp.float32))
+        return NUTMState(self.core().start(), jnp.asarray(self.key_penalty, jnp.float32))
 
     def write_item(
         self, state: NUTMState, features: Float[Array, "h4"], *, key: Key | None = None
     ) -> tuple[NUTMState, Float[Array, ""]]:
         del key
-        core = ops.dnc_step(self.params_of_step, state.core, features, dtype=self.dtype)
+        core = self.core().step(self.params_of_step, state.core, features)
         aux_loss = state.penalty * ops.key_similarity(self.params_of_step.interface)
         return NUTMState(core, DECAY * state.penalty), aux_loss
 
