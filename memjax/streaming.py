@@ -18,7 +18,7 @@ import numpy as np
 from memjax.errors import MemjaxError, remark, require
 from memjax.files import replacing
 from memjax.models import MemoryModel
-from memjax.tasks.contract import check_ids
+from memjax.tasks.stream_task import check_ids
 from memjax.typing import Any, Array, Bool, Float, Int, Params, State
 
 # What flipped bits are to NumPy and to zipfile.

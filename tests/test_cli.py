@@ -17,7 +17,7 @@ from training.tiny import CONFIGS, TINY, flags
 
 import memjax
 from memjax import cli, memories, tasks
-from memjax.commands.train import yardsticks
+from memjax.commands.train_command import yardsticks
 from memjax.experiments.reading import read_config
 from memjax.files import read_entries, read_object
 from memjax.training import compile_cache, experiment, runs

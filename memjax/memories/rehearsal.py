@@ -5,8 +5,8 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import require, unknown
-from memjax.memories.contract import Memory, Slots, together
 from memjax.memories.encoders import GRUEncoder, TransformerEncoder
+from memjax.memories.memory import Memory, Slots, together
 from memjax.memories.weights import additive_params, gru_params
 from memjax.typing import Any, Array, Bool, Float, Key, Normalize
 

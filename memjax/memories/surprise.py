@@ -10,8 +10,8 @@ from jax.sharding import PartitionSpec
 
 from memjax import ops
 from memjax.errors import require
-from memjax.memories.contract import Memory, Slots, stream_shards, together
 from memjax.memories.encoders import TransformerEncoder
+from memjax.memories.memory import Memory, Slots, stream_shards, together
 from memjax.typing import Any, Array, Bool, Float, Key
 
 EPSILON = 1e-6

@@ -10,7 +10,7 @@ from memjax import ops
 from memjax.errors import require, unknown
 from memjax.memories.policies import Candidates, gru_params, policies
 from memjax.models.memory_network import MemN2N
-from memjax.tasks.contract import TaskShape
+from memjax.tasks.stream_task import TaskShape
 from memjax.typing import Array, Bool, Float, Int, Key
 
 

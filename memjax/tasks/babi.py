@@ -10,7 +10,7 @@ import numpy as np
 from memjax.checks import at_least
 from memjax.errors import MemjaxError, require
 from memjax.tasks.builders.babi_format import Records, Story
-from memjax.tasks.contract import Batch, Split, TaskShape
+from memjax.tasks.stream_task import Batch, Split, TaskShape
 
 PAD, UNKNOWN = 0, 1
 UNSEEN = -1

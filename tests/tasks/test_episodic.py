@@ -10,8 +10,8 @@ import pytest
 from memjax.errors import MemjaxError
 from memjax.tasks import two_facts
 from memjax.tasks.builders.babi import prepare
-from memjax.tasks.contract import check_batch
 from memjax.tasks.episodic import Episodic, EpisodicSpec
+from memjax.tasks.stream_task import check_batch
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "babi"
 MAKERS = pytest.mark.parametrize("make", [two_facts.noisy, two_facts.large])

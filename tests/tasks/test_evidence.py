@@ -9,9 +9,9 @@ from training.tiny import config_file, mapping, tiny
 
 from memjax import tasks
 from memjax.errors import MemjaxError
-from memjax.tasks.contract import check_batch
 from memjax.tasks.evidence import Evidence, EvidenceSpec
 from memjax.tasks.random import fold, mix, uniform
+from memjax.tasks.stream_task import check_batch
 
 VARIANTS = ("demo", "small", "paper", "long")
 both = pytest.mark.parametrize("discrete", [0, 1])
