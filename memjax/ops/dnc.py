@@ -10,7 +10,7 @@ from memjax.ops.addressing import allocation_weights, content_weights, erase_and
 from memjax.ops.axes import Axes
 from memjax.ops.checked import checked
 from memjax.ops.controller import ExternalParams, interface, lstm_step, split_interface
-from memjax.ops.recurrence import dear
+from memjax.ops.recurrence import saved
 from memjax.typing import Annotated, Array, Float, FloatDtype
 
 
@@ -124,7 +124,7 @@ def dnc_step(
         said, state.memory, state.usage, state.write_weights, state.read_weights, heads
     )
     links, precedence, *near = _links_and_reads(state.links, state.precedence, write, state.read_weights)
-    before, after = dear(near)
+    before, after = saved(near)
     backward, by_content, forward = jnp.split(jax.nn.softmax(modes), 3, axis=1)
     read = backward * before + by_content * content + forward * after
     reads = _dot(read, memory)
