@@ -5,12 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from memjax.errors import require
-from memjax.typing import Any, Int
+from memjax.typing import Any
 
 
-def pack(
-    rows: Int[np.ndarray, "R"] | Sequence[int], streams: Sequence[Any], segment: int, count: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def pack(rows: Any, streams: Sequence[Any], segment: int, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Streams of any lengths as one batch of few shapes: `(rows, stream, mask)`, as `write` takes them.
 
     Args:

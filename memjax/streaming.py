@@ -25,6 +25,8 @@ from memjax.packing import pack
 from memjax.tasks.stream_task import check_ids
 from memjax.typing import Any, Array, Bool, Float, Int, Params, State
 
+Rows = Int[Array, "R"] | Int[np.ndarray, "R"] | Sequence[int]
+
 # What flipped bits are to NumPy and to zipfile.
 DAMAGE = (OSError, ValueError, EOFError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
@@ -65,9 +67,9 @@ def write(
     model: MemoryModel,
     params: Params,
     states: State,
-    rows: Int[Array, "R"],
-    stream: Int[Array, "R T N"] | Sequence[Any],
-    mask: Bool[Array, "R T N"] | None = None,
+    rows: Rows,
+    stream: Int[Array, "R T N"] | Int[np.ndarray, "R T N"] | Sequence[Any],
+    mask: Bool[Array, "R T N"] | Bool[np.ndarray, "R T N"] | None = None,
 ) -> State:
     """The states after these rows of them have read on; the others as they were.
 
@@ -122,8 +124,8 @@ def answer(
     model: MemoryModel,
     params: Params,
     states: State,
-    rows: Int[Array, "Q"],
-    queries: Int[Array, "Q *W"],
+    rows: Rows,
+    queries: Int[Array, "Q *W"] | Int[np.ndarray, "Q *W"],
     candidates: Int[Array, "Q A W"] | None = None,
 ) -> Float[Array, "Q C"]:
     """Logits of the answers to a batch of questions, each about the stream in its row; any row any number of times.
@@ -251,7 +253,7 @@ def _name(place: Any) -> str:
     return jax.tree_util.keystr(place) or "state"
 
 
-def _check_rows(rows: Int[Array, "R"], states: State, *, once: bool) -> None:
+def _check_rows(rows: Rows, states: State, *, once: bool) -> None:
     if isinstance(rows, jax.core.Tracer):
         return
     count, known = _count(states), np.asarray(rows)
