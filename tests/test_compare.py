@@ -103,6 +103,7 @@ def test_another_error_is_not_passed_over(capsys, tmp_path, untrained, monkeypat
 def test_what_the_folder_holds_of_another_config_is_not_in_the_table(capsys, tmp_path, untrained):
     command = ["compare", EVIDENCE, "--memories=ntm", "--rehearsal=with", *SIZES, f"--run={tmp_path}"]
     assert call(capsys, *command)[0] == 0
+    (tmp_path / "ntm-0" / "train" / "4").mkdir(parents=True)  # a checkpoint: now a run is what it is
     before = files(tmp_path)
     err = refused(capsys, *command, "--config.optimizer.learning_rate=0.5")
     assert "another config" in err and files(tmp_path) == before

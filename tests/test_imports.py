@@ -46,7 +46,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "plugins": ({"errors"}, set()),
     "commands": (
         {"config", "errors", "experiments", "memories", "reporting", "tasks", "training"},
-        {"absl", "rich"},
+        {"absl", "etils", "rich"},
     ),
     "cli": ({"commands", "errors", "plugins", "program"}, {"absl", "jax"}),
     "the package itself": ({"errors", "experiments", "functional", "memories", "ops", "program", "tasks"}, set()),

@@ -180,7 +180,7 @@ def test_what_a_fifo_can_answer_of_the_real_file_and_of_ours(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"train": 0}, "config.task.train must be from 1 to 100000, not 0"),
+        ({"train": 0}, "^train must be at least 1, not 0"),
         ({"seed": -1}, "seed"),
         ({"folder": "none", "data_dir": "nowhere"}, "no bAbI data in nowhere"),
     ],

@@ -113,7 +113,7 @@ def test_an_agent_is_tested_by_its_likeliest_actions_until_the_end():
     moments = jax.jit(run)(batch)
     expected = [bool((r[~b] == 1).any()) for r, b in zip(moments.reward, moments.before, strict=True)]
     measured = jax.jit(jax.vmap(phase.measure, (None, 0)))(params, batch)
-    assert measured.right.tolist() == expected and measured.answers.tolist() == [1] * 12
+    assert measured.correct.tolist() == expected and measured.total.tolist() == [1] * 12
     best = np.asarray(moments.decision.actions).argmax(-1)
     assert (np.asarray(moments.decision.action) == best).all()
 
