@@ -48,7 +48,7 @@ def test_it_is_trained_tested_and_reported_by_one_command(arg, tmp_path, capsys)
     arguments = ["train", f"--config={CONFIGS / 'retention'}.py:{arg}", f"--run={run}", *flags(SIZES)]
     assert cli.main(arguments) == 0, capsys.readouterr().err
     found = json.loads((run / "evaluation.json").read_text())
-    assert found["metrics"]["answers"] == 4 * 5 and found["chance"] == 1 / 4
+    assert found["metrics"]["answers"] == 4 * 5 and found["report"]["guessing"]["accuracy"] == 1 / 4
     assert (run / "base").exists() and found["step"] == 2
     assert (run / "report.html").exists() and (run / "plots" / "buffer.png").exists()
     assert cli.main(arguments) == 0  # a finished run is evaluated again

@@ -84,7 +84,7 @@ def test_it_is_trained_tested_and_reported_by_one_command(file, arg, sizes, tmp_
         assert "perplexity" in shown and f"{metrics['perplexity']:,.1f}" in shown
     else:
         assert (run / "plots" / "maps.png").exists() and "error %" in shown
-        assert found["chance"] == {"recall": 1 / 5, "needle": 1 / 100}[file]
+        assert found["report"]["guessing"]["accuracy"] == {"recall": 1 / 5, "needle": 1 / 100}[file]
     assert cli.main(["evaluate", str(run)]) == 0
     again = json.loads((run / "evaluation.json").read_text())
     assert again["metrics"] == metrics
