@@ -94,7 +94,7 @@ def write(
     """
     _check_rows(rows, states, once=True)
     if mask is None:
-        rows, stream, mask = pack(rows, stream, model.shape.segment, _count(states))
+        rows, stream, mask = pack(rows, cast(Any, stream), model.shape.segment, _count(states))
     require(
         np.ndim(stream) == 3 and np.shape(stream) == np.shape(mask) and np.shape(rows) == np.shape(stream)[:1],
         f"stream and mask must be [rows, segments, items], for {np.shape(rows)} rows; not {np.shape(stream)} and "

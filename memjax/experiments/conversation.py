@@ -1,6 +1,7 @@
 """A trained run in words: it is told sentences, and asked questions, one stream at a time."""
 
 from pathlib import Path
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -36,11 +37,10 @@ class Conversation:
         asked = isinstance(config, StreamQAConfig) and config.system == "memory"
         require(asked, f"{folder} is no run of a memory; see configs/babi.py")
         experiment = prepare(config)
-        self._task = experiment.task
+        self._task: Any = experiment.task
         words = all(hasattr(self._task, name) for name in ("encode_sentence", "encode_question", "answers"))
         require(words, f"the task {experiment.task_name} has no words; see configs/babi.py")
-        self._model = build(config, self._task.shape)
-        assert isinstance(self._model, MemoryModel)
+        self._model = cast(MemoryModel, build(config, self._task.shape))
         self._params = jax.tree.map(jnp.asarray, trained_parameters(experiment, Path(folder)))
         self.forget()
 
