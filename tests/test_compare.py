@@ -8,6 +8,7 @@ from training.tiny import TINY, flags
 
 from memjax import memories
 from memjax.errors import TOO_LARGE, MemjaxError
+from memjax.files import read_object
 from memjax.training import experiment, runs
 
 KEPT = {path: value for path, value in TINY.items() if path not in ("memory.layers", "memory.heads")}
@@ -40,7 +41,7 @@ def test_runs_are_trained_in_turn_and_finished_ones_are_not_run_again(capsys, tm
     status, out, err = call(capsys, *command)
     assert status == 0, err
     assert "dnc without rehearsal" in out and "ntm without rehearsal" in out
-    found = json.loads((tmp_path / "comparison.json").read_text())
+    found = read_object(tmp_path / "comparison.json")
     assert set(found) == {"dnc without rehearsal", "ntm without rehearsal"}
     for row in found.values():
         assert 0 <= row["accuracy"][0] <= 1 and row["seconds_per_step"] > 0
