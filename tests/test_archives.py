@@ -81,11 +81,11 @@ def test_a_real_bomb_takes_neither_long_nor_much_memory(tmp_path):
     zeros = gzip.compress(bytes(2**24), 9)
     (tmp_path / "a.txt").write_bytes(zeros * 128)
     tracemalloc.start()
-    began = time.perf_counter()
+    began = time.process_time()
     assert "unpacks to far more" in refused(text, tmp_path, "a.txt")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 1.2 * 2 * archives.limit(len(zeros) * 128) and time.perf_counter() - began < 20
+    assert peak < 1.2 * 2 * archives.limit(len(zeros) * 128) and time.process_time() - began < 20
 
 
 def test_what_a_zip_archive_says_of_itself_is_believed_before_it_is_read(small, tmp_path):
