@@ -49,7 +49,7 @@ class Budget:
         """What bytes hold, which may be gzip's."""
         if data[:2] == b"\x1f\x8b":
             with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
-                data = stream.read()
+                data = Bounded(stream, self.left, self.path).read()
         self.spend(len(data))
         return data
 
