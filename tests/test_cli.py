@@ -153,6 +153,7 @@ def test_compiled_programs_are_kept_in_the_users_cache_unless_they_are_not_to_be
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(compile_cache, "already", lambda: None)
     compile_cache.keep_compiled(None)
+    assert kept["jax_compilation_cache_max_size"] > 0 and importlib.util.find_spec("filelock")  # JAX locks it with that
     place = Path(kept["jax_compilation_cache_dir"])
     assert place.is_dir() and place.is_relative_to(tmp_path / "memjax" / "compiled")
     kept.clear()

@@ -11,7 +11,7 @@ from memjax.errors import remark
 from memjax.files import writing
 
 OFF = "off"
-LARGEST = 2 * 2**30  # bytes; what was used longest ago goes first
+LARGEST = 2 * 2**30  # bytes; what was used longest ago goes first. For a bound JAX wants the package filelock
 
 
 def keep_compiled(folder: str | None) -> None:
