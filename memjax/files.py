@@ -66,6 +66,25 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         _sync(folder)
 
 
+def replace_folder(new: Path, path: Path, old: Path) -> None:
+    """Moves the folder `new` to `path`, when all of it is on the disk, and what was there to `old`.
+
+    Raises `OSError`; then what was there still is.
+    """
+    for each in (*new.rglob("*"), new):
+        _sync_at(each)
+    replaced = path.exists()
+    if replaced:
+        path.rename(old)
+    try:
+        new.rename(path)
+    except OSError:
+        if replaced:
+            old.rename(path)
+        raise
+    _sync_at(path.parent)
+
+
 def open_own(path: Path, flags: int) -> int:
     """A descriptor of a regular file, made if it is not there; close it.
 
@@ -100,6 +119,14 @@ def _require_regular(status: os.stat_result, path: Path) -> None:
     kinds = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder"}
     kind = kinds.get(stat.S_IFMT(status.st_mode), "a device or a pipe")
     require(stat.S_ISREG(status.st_mode), f"{path} is {kind}, not a file of ours; remove it, or give another name")
+
+
+def _sync_at(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _sync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _sync(descriptor: int) -> None:

@@ -13,6 +13,7 @@ import tensorflow_datasets as tfds
 from absl import logging
 
 from memjax.errors import MemjaxError, one_line, require
+from memjax.files import replace_folder
 from memjax.tasks.builders.babi_format import Folder, Question, Records, Story, read_extra, read_source
 
 ARCHIVE = "the bAbI tasks archive tasks_1-20_v1-2.tar.gz of Weston et al."
@@ -193,9 +194,8 @@ def _write(folders: Mapping[str, Folder], extras: Mapping[str, dict], data_dir: 
                 )
                 builder.download_and_prepare()
         for name in folders:
-            if (root / name).exists():
-                (root / name).rename(Path(temporary) / f"{Builder.name}-old-{name}")
-            (Path(temporary) / Builder.name / name).rename(root / name)
+            new, old = Path(temporary, Builder.name, name), Path(temporary, f"{Builder.name}-old-{name}")
+            replace_folder(new, root / name, old)
 
 
 @contextlib.contextmanager
