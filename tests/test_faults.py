@@ -122,7 +122,7 @@ def test_an_archive_that_says_it_is_larger_than_its_file_is_refused(states, tmp_
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(zipfile.ZipFile, "infolist", lie)
-        assert f"{2**30 * 4:,}"[0] and "in a file of" in refused(streaming.load, path, model, params)
+        assert f"{path.stat().st_size:,}" in refused(streaming.load, path, model, params)
 
 
 def test_a_state_that_is_no_number_is_named(states, tmp_path, capsys):
