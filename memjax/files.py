@@ -146,15 +146,13 @@ class Readable(Protocol):
         ...
 
 
-def json_text(value: Any) -> str:
-    """The text of a JSON file. An object gets a sum over all that it holds as its last key.
+def json_text(value: Any, summed: bool = False) -> str:
+    """The text of a JSON file. summed: an object's last key is a sum over all that it holds.
 
-    >>> print(json_text({"x": 1})[:13])
-    {
-     "x": 1,
-     "s
+    >>> json_text({"x": [1, 2]}, summed=True).splitlines()[-2][:10]
+    ' "sha256":'
     """
-    if isinstance(value, dict):
+    if summed:
         value = {key: part for key, part in value.items() if key != SUM}
         value[SUM] = _sum(json.loads(json.dumps(value, allow_nan=False)))
     return json.dumps(value, indent=1, allow_nan=False) + "\n"

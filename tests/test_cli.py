@@ -16,7 +16,7 @@ from training.tiny import CONFIGS, TINY, flags
 
 import memjax
 from memjax import cli
-from memjax.files import read_entries
+from memjax.files import read_entries, read_object
 from memjax.training import experiment, runs
 
 EVIDENCE = f"--config={CONFIGS / 'evidence.py'}:demo"
@@ -102,10 +102,10 @@ def test_the_same_command_again_finishes_at_once_and_changes_no_training(trained
 
 
 def test_evaluating_a_run_again_gives_the_same_figures(trained, capsys):
-    before = json.loads((trained / "evaluation.json").read_text())
+    before = read_object(trained / "evaluation.json")
     status, out, err = call(capsys, "evaluate", trained)
     assert status == 0 and "rehearsal memory" in out, err
-    after = json.loads((trained / "evaluation.json").read_text())
+    after = read_object(trained / "evaluation.json")
     assert before | {"seconds": 0} == after | {"seconds": 0}
 
 
@@ -134,7 +134,7 @@ def test_another_config_in_the_same_folder_is_refused(trained, capsys):
 def test_a_checkpoint_of_another_model_is_refused(trained, tmp_path, capsys):
     folder = tmp_path / "run"
     shutil.copytree(trained, folder)
-    config = json.loads((folder / "config.json").read_text())
+    config = read_object(folder / "config.json")
     config["memory"]["slots"] = 4
     (folder / "config.json").write_text(json.dumps(config))
     before = files(folder)
@@ -280,7 +280,7 @@ def test_a_run_that_was_never_trained_is_one_line(tmp_path, trained, capsys):
 def test_a_half_trained_yardstick_stands_in_no_table(tmp_path, trained):
     other = tmp_path / "directly"
     other.mkdir()
-    config = json.loads((trained / "config.json").read_text()) | {"system": "directly"}
+    config = read_object(trained / "config.json") | {"system": "directly"}
     (other / "config.json").write_text(json.dumps(config))
     for step, found in ((3, []), (4, [other])):
         (other / "evaluation.json").write_text(json.dumps({"step": step, "metrics": {}}))
@@ -348,7 +348,7 @@ def test_checkpoints_that_cannot_be_reached_are_one_line_and_leave_nothing(place
     assert place in message and ("cannot reach checkpoints" in message or "cannot write to" in message)
     assert not list(here.iterdir())
     shutil.copytree(trained, here / "run")
-    config = json.loads((here / "run" / "config.json").read_text())
+    config = read_object(here / "run" / "config.json")
     config["training"]["checkpoints"] = place
     (here / "run" / "config.json").write_text(json.dumps(config))
     assert place in refused(capsys, "evaluate", "run")

@@ -144,7 +144,7 @@ def test_states_replace_regular_files_alone_and_are_read_from_them_alone(states,
         assert "not a file of ours" in refused(streaming.save, tmp_path / name, some)
     assert "not a file of ours" in refused(streaming.save, tmp_path / "pipe", some)
     assert (tmp_path / "good.npz").read_bytes() == good and not Path("/dev/null").is_file()
-    for path in (tmp_path / "pipe", "/dev/zero", tmp_path):
+    for path in (tmp_path / "pipe", "/dev/null", tmp_path):
         assert "no regular file" in refused(streaming.load, path, model, params)
 
 

@@ -271,7 +271,7 @@ def test_an_object_without_a_sum_is_read_and_one_changed_by_hand_says_what_to_do
     path = tmp_path / "config.json"
     path.write_text('{"x": 1}')
     assert read_object(path) == {"x": 1}
-    path.write_text(json_text({"x": 1}).replace("1,", "2,", 1))
+    path.write_text(json_text({"x": 1}, summed=True).replace("1,", "2,", 1))
     assert "remove the key sha256" in refused(read_object, path)
 
 

@@ -17,11 +17,12 @@ from memjax.files import json_text, open_own, read_entries, read_object, replaci
 from memjax.training.tensorboard import Events
 
 AnyPath: TypeAlias = Path | epath.Path  # local, or in a bucket
+SUMMED = ("config.json", "evaluation.json")
 
 
 def write_json(path: AnyPath, value: Any) -> None:
-    """Writes a JSON file at once or not at all; an object with a sum over what it holds, by which damage is noticed."""
-    text = json_text(value)
+    """Writes a JSON file at once or not at all; those of a run with a sum over all that they hold."""
+    text = json_text(value, summed=path.name in SUMMED)
     if "://" in str(path):  # in a bucket, where an object is whole or not there
         with writing(path):
             path.write_text(text)
