@@ -28,12 +28,13 @@ def writing(path: object) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or one_line(error)
-    except ValueError as error:
-        # What TensorStore, below Orbax, says of a full disk, too; and what is said of a name that no file can have.
-        if isinstance(error, MemjaxError) or not any(words in str(error) for words in ("writing", "null byte")):
+    except (RuntimeError, ValueError) as error:
+        # What TensorStore, below Orbax, and array_record, below TFDS, say of a full disk.
+        known = next((words for words in map(os.strerror, _REFUSALS) if words in str(error)), "")
+        other = isinstance(error, ValueError) and any(words in str(error) for words in ("writing", "null byte"))
+        if isinstance(error, MemjaxError) or not (known or other):
             raise
-        plain = (os.strerror(code) for code in _REFUSALS)
-        reason = next((words for words in plain if words in str(error)), one_line(error))
+        reason = known or one_line(error)
     else:
         return
     raise MemjaxError(f"cannot write to {path}: {reason}; give another folder, or make room")

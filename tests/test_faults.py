@@ -1,21 +1,15 @@
-"""What disks, terminals and strangers' files do to the program: one line, no traceback, and nothing is lost.
+"""What disks and strangers' files do: one line, no traceback, and nothing is lost.
 
-Others of the kind: `test_files.py` (the writer, links, sums), `test_archives.py` (bombs), `training/test_damage.py`
-(checkpoints, full disks), `training/test_signals.py` (Ctrl-C). Slips that were tried: sizes compared after the bytes
-are read; the standard streams not guarded; a path taken for markup; one Ctrl-C for two.
+Others of the kind: `test_files.py` (the writer, links, sums), `test_program.py` (terminals, Ctrl-C), `test_archives.py`
+(bombs), `training/test_damage.py` (checkpoints, full disks), `training/test_signals.py` (Ctrl-C saves). Slips that were
+tried: sizes compared after the bytes are read; stored bytes that the file has not; NaN said by nobody.
 """
 
-import ctypes
+import contextlib
 import io
 import json
-import logging
 import os
 import resource
-import signal
-import subprocess
-import sys
-import threading
-import time
 import zipfile
 from pathlib import Path
 
@@ -26,16 +20,13 @@ import pytest
 from test_streaming import made
 from training.tiny import CONFIGS, flags, tiny
 
-from memjax import cli, program, streaming
+from memjax import cli, streaming
 from memjax.errors import MemjaxError
 from memjax.files import read_entries
 from memjax.reporting import load_run, print_table, write_report
 from memjax.training import runs
-from memjax.training.checkpoint import open_checkpoints
 
 DIRECTLY = f"--config={CONFIGS / 'evidence.py'}:demo,system=directly"  # compiles in the least time
-PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-ALONE = os.environ | {"PYTHONUNBUFFERED": "1", "JAX_PLATFORMS": "cpu"}
 
 
 def refused(function, *arguments):
@@ -175,164 +166,39 @@ def test_a_report_is_made_of_any_numbers_and_names(tmp_path, capsys):
     )
 
 
-# The program, on whatever it is given.
+@pytest.mark.parametrize("name", ["plots", "report.html", "plots/losses.png"])
+def test_a_report_is_not_written_through_a_link(name, tmp_path):
+    folder, outside = tmp_path / "run", tmp_path / "out"
+    (folder / name).parent.mkdir(parents=True)
+    outside.mkdir()
+    (outside / "mine").write_text("mine")
+    (folder / name).symlink_to(outside if name == "plots" else outside / "mine")
+    (folder / "config.json").write_text("{}")
+    (folder / "metrics.jsonl").write_text('{"phase": "train", "step": 1, "loss": 1.0}\n')
+    message = refused(write_report, [load_run(folder)])
+    assert str(folder / name) in message and "link" in message
+    assert [path.name for path in outside.iterdir()] == ["mine"] and (outside / "mine").read_text() == "mine"
 
 
-def command(*arguments):
-    return [sys.executable, "-m", "memjax.cli", *map(str, arguments)]
+# Disks without room.
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """A tiny run in a folder whose path is markup to a console; and its settings."""
-    folder = tmp_path_factory.mktemp("faults") / "[" / "red] :car: é"
-    sizes = flags(training__steps=2)
-    assert cli.main(["train", DIRECTLY, *sizes, f"--run={folder}"]) == 0
-    return folder, sizes
-
-
-def test_a_path_is_printed_as_it_is(trained, capsys):
-    folder, sizes = trained
-    assert cli.main(["train", DIRECTLY, *sizes, f"--run={folder}"]) == 0
-    out = capsys.readouterr().out
-    assert f" in {folder}\n" in out and f"report: {folder}/report.html\n" in out
-
-
-def test_checkpoints_cannot_lie_in_a_folder_whose_name_is_no_text(tmp_path):
-    assert "is no name in UTF-8" in refused(open_checkpoints, tmp_path / "\udcff" / "train")
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.slow
-def test_a_terminal_without_the_characters_gets_others(trained):
-    ascii = ALONE | {"PYTHONIOENCODING": "ascii"}
-    done = subprocess.run(command("report", trained[0]), env=ascii, capture_output=True)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert b"[/red] :car: \\xe9/report.html" in done.stdout and done.stdout.isascii()
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the device /dev/full")
-def test_a_full_standard_output_is_one_line():
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(command("--help"), env=ALONE, stdout=full, stderr=subprocess.PIPE, text=True)
-        said_nothing = subprocess.run(command("trian"), env=ALONE, stdout=full, stderr=full)
-    assert done.returncode == 2 and one_line(done.stderr) and "cannot print: No space left on device" in done.stderr
-    assert said_nothing.returncode == 2
-
-
-def test_a_closed_standard_output_is_one_line_and_gets_nothing_of_ours():
-    words = " ".join([sys.executable, "-m", "memjax.cli", "--help"])
-    done = subprocess.run(["sh", "-c", f"{words} >&-"], env=ALONE, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "") and one_line(done.stderr) and "closed" in done.stderr
-    script = (
-        f"import os; os.close(0); from memjax import program; program.guard_streams(); print(os.open({__file__!r}, 0))"
-    )
-    done = subprocess.run([sys.executable, "-c", script], env=ALONE, capture_output=True, text=True)
-    assert int(done.stdout) > 2, done.stderr  # what is opened next is no standard stream
-
-
-@pytest.mark.parametrize("platform", ["cuda", "nonsense"])
-def test_an_accelerator_that_is_not_here_is_one_line(platform, tmp_path):
-    if platform == "cuda" and any(device.platform == "gpu" for device in jax.devices()):
-        pytest.skip("there is one")
-    started = command("train", DIRECTLY, f"--run={tmp_path / 'run'}")
-    done = subprocess.run(started, env=ALONE | {"JAX_PLATFORMS": platform}, capture_output=True, text=True)
-    assert done.returncode == 2 and one_line(done.stderr), done.stderr
-    assert f"JAX_PLATFORMS={platform}" in done.stderr and "JAX_PLATFORMS=cpu" in done.stderr
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_ctrl_c_while_it_is_imported_is_one_line(tmp_path):
-    """JAX's import takes seconds: here it takes for ever."""
-    (tmp_path / "jax.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(600)\n")
-    paths = os.pathsep.join([str(tmp_path), str(Path(cli.__file__).parents[1])])
-    process = subprocess.Popen(command("--help"), env=ALONE | {"PYTHONPATH": paths}, cwd=tmp_path, **PIPES)
-    assert process.stdout.readline() == "importing\n"
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130 and one_line(err) and "interrupted" in err, err
-
-
-def test_a_program_that_uses_the_library_keeps_its_own_ctrl_c():
-    script = "import signal, memjax; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
-    start = [sys.executable, "-c", f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {script}"]
-    assert subprocess.run(start, env=ALONE, capture_output=True, text=True).stdout == "True\n"
-
-
-BUSY = """
-import hashlib, signal
-from memjax import program
-signal.signal(signal.SIGINT, lambda *_: None)
-program.leave_at_the_second_interrupt()
-print("busy", flush=True)
-hashlib.pbkdf2_hmac("sha256", b"x", b"y", 2**31 - 1)  # as XLA compiles: no signal is looked at for minutes
-"""
-
-
-def test_a_second_ctrl_c_leaves_at_once_wherever_it_is():
-    process = subprocess.Popen([sys.executable, "-c", BUSY], env=ALONE, **PIPES)
-    assert process.stdout.readline() == "busy\n"
-    process.send_signal(signal.SIGINT)
-    time.sleep(1)
-    assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, out) == (130, "") and one_line(err)
-
-
-def test_a_thread_that_fails_behind_a_save_says_nothing(capsys, monkeypatch):
-    """TensorStore's threads call back into a loop that is closed by then."""
-
-    @ctypes.CFUNCTYPE(None)
-    def closed():
-        raise RuntimeError("Event loop is closed")
-
-    @ctypes.CFUNCTYPE(None)
-    def another():
-        raise RuntimeError("another")
-
-    log = logging.getLogger("asyncio")
-    monkeypatch.setattr(log, "level", log.level)
-    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
-    program.quiet_threads()
-    assert not log.isEnabledFor(logging.ERROR)  # "Future exception was never retrieved"
-    for call, hidden in ((closed, True), (another, False)):
-        thread = threading.Thread(target=call)
-        thread.start()
-        thread.join()
-        assert (capsys.readouterr().err == "") == hidden
-        call()
-        assert "RuntimeError" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_a_ctrl_c_in_the_midst_of_training_saves_and_says_which_step(tmp_path):
-    sizes = flags(training__steps=100_000, training__checkpoint_every=100_000, training__validate_every=100_000)
-    run = tmp_path / "run"
-    process = subprocess.Popen(command("train", DIRECTLY, *sizes, f"--run={run}"), env=ALONE, **PIPES)
-    while not [entry for entry in read_entries(run / "metrics.jsonl") if entry["phase"] == "train"]:
-        assert process.poll() is None
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
-    first, last = err.splitlines()
-    assert process.returncode == 130 and "Ctrl-C again leaves at once" in first
-    with open_checkpoints(run / "train", create=False) as manager:
-        assert last.startswith(
-            f"memjax: interrupted; train step {manager.latest_step()} is saved, and the same command"
-        )
-    logged = [entry["step"] for entry in read_entries(run / "metrics.jsonl") if entry["phase"] == "train"]
-    assert manager.latest_step() == logged[-1]
+@contextlib.contextmanager
+def no_room(size):
+    """No file grows beyond so many bytes, as on a disk that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_full_disk_ends_a_run_in_one_line_and_it_resumes_after_room_is_made(tmp_path, capsys):
-    run, before = tmp_path / "run", resource.getrlimit(resource.RLIMIT_FSIZE)
+    run = tmp_path / "run"
     words = ["train", DIRECTLY, *flags(training__steps=6), f"--run={run}"]
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2500, before[1]))  # more than the config has
-    try:
+    with no_room(2500):  # more than the config has
         status = cli.main(words)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     *remarks, last = capsys.readouterr().err.splitlines()
     assert status == 2 and last.startswith(f"memjax: cannot write to {run}"), (remarks, last)
     assert all("without TensorBoard" in line for line in remarks)
@@ -340,3 +206,21 @@ def test_a_full_disk_ends_a_run_in_one_line_and_it_resumes_after_room_is_made(tm
     assert cli.main(words) == 0
     logged = [entry["step"] for entry in read_entries(run / "metrics.jsonl") if "split" not in entry]
     assert logged == [*range(1, 7)]
+
+
+def test_a_full_disk_ends_preparing_in_one_line_and_leaves_what_was_prepared(tmp_path, capsys):
+    for number, stories in enumerate((10, 4000)):
+        source = tmp_path / f"source{number}" / "mine"
+        source.mkdir(parents=True)
+        for split in ("train", "test"):
+            lines = [f"1 Mary{n} went to {n * 7919}.\n2 Where is Mary{n}?\t{n * 7919}\t1\n" for n in range(stories)]
+            (source / f"qa1_{split}.txt").write_text("".join(lines))
+    words = ["prepare", "babi", f"--data_dir={tmp_path / 'data'}"]
+    assert cli.main([*words, f"--from={tmp_path / 'source0'}"]) == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()}
+    capsys.readouterr()
+    with no_room(20_000):
+        assert cli.main([*words, f"--from={tmp_path / 'source1'}"]) == 2
+    said = capsys.readouterr().err
+    assert one_line(said) and "cannot write to" in said and "File too large" in said
+    assert {path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()} == before

@@ -36,7 +36,11 @@ def place(folder: Path, elsewhere: str) -> epath.Path:
     if not elsewhere:
         return epath.Path(folder)
     with reaching(elsewhere):
-        return epath.Path(elsewhere) / folder.resolve().name
+        found = epath.Path(elsewhere) / folder.resolve().name
+    require(
+        "://" in elsewhere or not Path(found).is_symlink(), f"{found} is a link; no checkpoint is written through it"
+    )
+    return found
 
 
 @contextlib.contextmanager
