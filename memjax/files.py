@@ -28,12 +28,13 @@ def writing(path: object) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or one_line(error)
-    except ValueError as error:
-        # What TensorStore, below Orbax, says of a full disk, too; and what is said of a name that no file can have.
-        if isinstance(error, MemjaxError) or not any(words in str(error) for words in ("writing", "null byte")):
+    except (RuntimeError, ValueError) as error:
+        # What TensorStore, below Orbax, and array_record, below TFDS, say of a full disk.
+        known = next((words for words in map(os.strerror, _REFUSALS) if words in str(error)), "")
+        other = isinstance(error, ValueError) and any(words in str(error) for words in ("writing", "null byte"))
+        if isinstance(error, MemjaxError) or not (known or other):
             raise
-        plain = (os.strerror(code) for code in _REFUSALS)
-        reason = next((words for words in plain if words in str(error)), one_line(error))
+        reason = known or one_line(error)
     else:
         return
     raise MemjaxError(f"cannot write to {path}: {reason}; give another folder, or make room")
@@ -64,6 +65,25 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
                 os.unlink(name, dir_fd=folder)
             raise
         _sync(folder)
+
+
+def replace_folder(new: Path, path: Path, old: Path) -> None:
+    """Moves the folder `new` to `path`, when all of it is on the disk, and what was there to `old`.
+
+    Raises `OSError`; then what was there still is.
+    """
+    for each in (*new.rglob("*"), new):
+        _sync_at(each)
+    replaced = path.exists()
+    if replaced:
+        path.rename(old)
+    try:
+        new.rename(path)
+    except OSError:
+        if replaced:
+            old.rename(path)
+        raise
+    _sync_at(path.parent)
 
 
 def open_own(path: Path, flags: int) -> int:
@@ -102,6 +122,14 @@ def _require_regular(status: os.stat_result, path: Path) -> None:
     require(stat.S_ISREG(status.st_mode), f"{path} is {kind}, not a file of ours; remove it, or give another name")
 
 
+def _sync_at(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _sync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _sync(descriptor: int) -> None:
     try:
         os.fsync(descriptor)
@@ -119,15 +147,13 @@ class Readable(Protocol):
         ...
 
 
-def json_text(value: Any) -> str:
-    """The text of a JSON file. An object gets a sum over all that it holds as its last key.
+def json_text(value: Any, summed: bool = False) -> str:
+    """The text of a JSON file. summed: an object's last key is a sum over all that it holds.
 
-    >>> print(json_text({"x": 1})[:13])
-    {
-     "x": 1,
-     "s
+    >>> json_text({"x": [1, 2]}, summed=True).splitlines()[-2][:10]
+    ' "sha256":'
     """
-    if isinstance(value, dict):
+    if summed:
         value = {key: part for key, part in value.items() if key != SUM}
         value[SUM] = _sum(json.loads(json.dumps(value, allow_nan=False)))
     return json.dumps(value, indent=1, allow_nan=False) + "\n"

@@ -5,6 +5,7 @@
 
 import contextlib
 import itertools
+import logging
 import os
 import signal
 import sys
@@ -108,14 +109,15 @@ def leave_at_the_second_interrupt() -> None:
 
 
 def quiet_threads() -> None:
-    """Says nothing of what TensorStore's threads find behind a save or a read that failed: that was told already."""
+    """Says nothing of what the threads of Orbax find behind a save or a read that failed: that is told by another."""
 
-    def told(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    def told(unraisable: Any) -> None:
         foreign = threading.current_thread() is not threading.main_thread()
-        if not (foreign and isinstance(error, RuntimeError) and "Event loop is closed" in str(error)):
-            sys.__excepthook__(kind, error, trace)
+        if not (foreign and str(unraisable.exc_value) == "Event loop is closed"):
+            sys.__unraisablehook__(unraisable)
 
-    sys.excepthook = told
+    sys.unraisablehook = told
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
 
 
 def _is_command_line() -> bool:

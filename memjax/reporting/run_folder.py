@@ -14,6 +14,7 @@ from memjax.errors import MemjaxError, one_line, require
 from memjax.files import read_entries, read_object
 from memjax.reporting.description import Report
 
+LARGEST = 3.5e38  # no result is larger: everything is computed in float32
 LAST = "train"  # the phase that a run is about; phases before it have names of their own
 
 
@@ -151,8 +152,9 @@ def pick(tree: Any, *keys: str) -> Any:
 
 
 def number(value: Any) -> float:
-    """The value as a float; NaN for whatever is no number."""
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
+    """The value as a float; NaN for whatever is no number, or none of float32's."""
+    counts = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST
+    return float(value) if counts else math.nan
 
 
 def _check_evaluation(evaluation: dict[str, Any], path: Path) -> None:
@@ -183,7 +185,7 @@ def _curves(records: dict[int, dict[str, Any]]) -> dict[str, Curve]:
         points = sorted((s, number(r[key])) for s, r in records.items() if _is_number_or_null(r.get(key, "")))
         if key not in ("phase", "split", "step") and points:
             steps, values = map(np.asarray, zip(*points))
-            curves[key] = Curve(steps, np.where(np.isfinite(values), values, np.nan))
+            curves[key] = Curve(steps, values)
     return curves
 
 

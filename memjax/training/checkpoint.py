@@ -36,7 +36,11 @@ def place(folder: Path, elsewhere: str) -> epath.Path:
     if not elsewhere:
         return epath.Path(folder)
     with reaching(elsewhere):
-        return epath.Path(elsewhere) / folder.resolve().name
+        found = epath.Path(elsewhere) / folder.resolve().name
+    require(
+        "://" in elsewhere or not Path(found).is_symlink(), f"{found} is a link; no checkpoint is written through it"
+    )
+    return found
 
 
 @contextlib.contextmanager
@@ -62,6 +66,8 @@ def open_checkpoints(folder: Path | epath.Path, keep: int = 2, create: bool = Tr
         if "://" in str(folder):
             folder.mkdir(parents=True, exist_ok=True)  # Orbax would wait for ever for one that it cannot make
         else:
+            text = str(folder).encode("utf-8", "replace").decode() == str(folder)
+            require(text, f"{folder} is no name in UTF-8, and no checkpoint can lie there; give another folder")
             own = own_folder(Path(folder).parent, folder.name)
             links = [str(path) for path in own.iterdir() if path.is_symlink()]
             require(not links, f"{', '.join(links)}: no checkpoint is read or written through a link; remove it")

@@ -22,11 +22,12 @@ Settings: TypeAlias = Mapping[str, Any]
 FREE = {
     f"training.{name}" for name in ("steps", "log_every", "validate_every", "validate_examples", "checkpoint_every")
 }
+SUMMED = ("config", "evaluation")  # the files of a run that begin like this have a sum
 
 
 def write_json(path: AnyPath, value: Any) -> None:
-    """Writes a JSON file at once or not at all; an object with a sum over what it holds, by which damage is noticed."""
-    text = json_text(value)
+    """Writes a JSON file at once or not at all; those of a run with a sum over all that they hold."""
+    text = json_text(value, summed=path.name.startswith(SUMMED))
     if "://" in str(path):  # in a bucket, where an object is whole or not there
         with writing(path):
             path.write_text(text)

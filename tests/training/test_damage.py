@@ -298,6 +298,15 @@ def test_what_cannot_be_read_now_is_no_damage_and_nothing_is_deleted(whole, tmp_
     assert newest(folder / "train")[0] == 6
 
 
+def test_a_place_of_checkpoints_that_is_a_link_is_refused_by_name(tmp_path):
+    for folder in ("out", "place"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "place" / "run").symlink_to(tmp_path / "out")
+    with pytest.raises(MemjaxError, match="place/run is a link"):
+        run(tmp_path / "run", checkpoints=str(tmp_path / "place"))
+    assert not list((tmp_path / "out").iterdir())
+
+
 @pytest.mark.parametrize("name", ["train", "train/6"])
 def test_checkpoints_behind_a_link_are_refused_by_name(whole, tmp_path, name):
     folder, outside = tmp_path / "run", tmp_path / "out"

@@ -13,6 +13,7 @@ import tensorflow_datasets as tfds
 from absl import logging
 
 from memjax.errors import MemjaxError, one_line, require
+from memjax.files import replace_folder, writing
 from memjax.tasks.builders.babi_format import Folder, Question, Records, Story, read_extra, read_source
 
 ARCHIVE = "the bAbI tasks archive tasks_1-20_v1-2.tar.gz of Weston et al."
@@ -169,10 +170,8 @@ def prepare(
         require((task, split) not in folders[name], f"{name} has a {split} file of task {task}; leave {path} out")
         folders[name][task, split] = stories
         extras[name] = {split: {str(task): Path(path).name}}
-    try:
+    with writing(data_dir):
         _write(folders, extras, data_dir)
-    except OSError as error:
-        raise MemjaxError(f"cannot write bAbI to {data_dir}: {error.strerror or error}") from None
     return [
         Prepared(name, split, {task: counts[0] for task, counts in tasks.items()}, {t: c[1] for t, c in tasks.items()})
         for name in sorted(folders)
@@ -193,9 +192,8 @@ def _write(folders: Mapping[str, Folder], extras: Mapping[str, dict], data_dir: 
                 )
                 builder.download_and_prepare()
         for name in folders:
-            if (root / name).exists():
-                (root / name).rename(Path(temporary) / f"{Builder.name}-old-{name}")
-            (Path(temporary) / Builder.name / name).rename(root / name)
+            new, old = Path(temporary, Builder.name, name), Path(temporary, f"{Builder.name}-old-{name}")
+            replace_folder(new, root / name, old)
 
 
 @contextlib.contextmanager
