@@ -11,7 +11,7 @@ from memjax import ops
 from memjax.errors import require, require_count
 from memjax.layers.stream_state import check_state
 from memjax.memories.controlled_core import ControlledCore, DNCCore, NTMCore, NUTMCore
-from memjax.ops.recurrence import computed_again
+from memjax.ops.recurrence import recomputed
 from memjax.typing import Any, Array, Float, Key, State
 
 
@@ -57,7 +57,7 @@ class ExternalCell(nn.RNNCellBase):
         core = self.core()
         params = core.params(self, inputs.shape[-1])
         # All that a step makes, kept for all steps, is several times its carry.
-        step = functools.partial(computed_again(core.step), params)
+        step = functools.partial(recomputed(core.step), params)
         for _ in inputs.shape[:-1]:
             step = jax.vmap(step)
         carry = step(carry, ops.lstm_inputs(params.controller, inputs.astype(self.dtype)))

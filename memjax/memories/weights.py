@@ -6,6 +6,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from memjax.ops import AdditiveParams, GRUParams, InterfaceParams, LSTMParams, MultiHeadGRUParams, ProgramParams
+from memjax.typing import Array
 
 _dense = nn.initializers.lecun_normal()
 _zeros = nn.initializers.zeros_init()
@@ -97,3 +98,20 @@ def program_params(
         b_query=module.param(f"{name}_b_query", _zeros, (key_width + 1,)),
         b=module.param(f"{name}_b", _zeros, (size,)),
     )
+
+
+def glorot_gru_params(module: nn.Module, name: str, inputs: int, hidden: int) -> GRUParams:
+    """`GRUParams` called `name_w_x`, .., that start as those of LEMN's policies and critics do."""
+    glorot = nn.initializers.glorot_uniform()
+    return GRUParams(
+        module.param(f"{name}_w_x", glorot, (inputs, 3 * hidden)),
+        module.param(f"{name}_w_h", glorot, (hidden, 3 * hidden)),
+        module.param(f"{name}_b_x", _zeros, (3 * hidden,)),
+        module.param(f"{name}_b_h", _zeros, (3 * hidden,)),
+    )
+
+
+def linear_params(module: nn.Module, name: str, inputs: int, outputs: int) -> tuple[Array, Array]:
+    """A matrix `name_w` and a bias `name_b`, that start as those of LEMN's policies do."""
+    w = module.param(f"{name}_w", nn.initializers.glorot_uniform(), (inputs, outputs))
+    return w, module.param(f"{name}_b", _zeros, (outputs,))

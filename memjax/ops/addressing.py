@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from memjax.errors import require
 from memjax.ops.checked import checked
-from memjax.ops.recurrence import dear, linear_recurrence
+from memjax.ops.recurrence import linear_recurrence, saved
 from memjax.typing import Array, Float, Int
 
 EPSILON = 1e-6  # added to squared lengths: a memory of zeros has values and gradients
@@ -146,7 +146,7 @@ def _allocation_forward(usage: Float[Array, "N"]) -> tuple[Float[Array, "N"], tu
     order = _rising(usage)
     ascending = usage[order]
     before = jnp.concatenate([jnp.ones_like(usage[:1]), jnp.cumprod(ascending)[:-1]])
-    return dear((_unsorted(order, (1 - ascending) * before), (order, ascending, before)))
+    return saved((_unsorted(order, (1 - ascending) * before), (order, ascending, before)))
 
 
 def _allocation_backward(saved: tuple[Array, ...], slope: Float[Array, "N"]) -> tuple[Float[Array, "N"]]:

@@ -11,22 +11,22 @@ from memjax.ops.checked import checked
 from memjax.typing import Array, Float, PyTree
 
 Impl = Literal["auto", "sequential", "associative"]
-DEAR = "dear"
+SAVED = "saved"
 
 
-def dear(x: PyTree) -> PyTree:
-    """The same, marked as dearer to compute twice than to keep, for `computed_again`."""
-    return checkpoint_name(x, DEAR)
+def saved(x: PyTree) -> PyTree:
+    """The same, marked for `recomputed` to keep: to compute it twice would cost more than its room."""
+    return checkpoint_name(x, SAVED)
 
 
-def computed_again(step: Callable) -> Callable:
-    """A step of a scan whose gradient keeps what the step took in and what is `dear`, and computes the rest again.
+def recomputed(step: Callable) -> Callable:
+    """A step of a scan whose gradient keeps what the step took in and what is `saved`, and computes the rest again.
 
-    >>> step = computed_again(lambda carry, x: (dear(jnp.tanh(carry + x)), None))
+    >>> step = recomputed(lambda carry, x: (saved(jnp.tanh(carry + x)), None))
     >>> jax.grad(lambda x: jax.lax.scan(step, x, jnp.zeros(3))[0])(0.0).item()
     1.0
     """
-    keep = jax.checkpoint_policies.save_only_these_names(DEAR)
+    keep = jax.checkpoint_policies.save_only_these_names(SAVED)
     return jax.checkpoint(step, prevent_cse=False, policy=keep)  # inside a scan nothing can be shared anyway
 
 

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from memjax.ops.recurrence import dear
+from memjax.ops.recurrence import saved
 from memjax.typing import Array, Bool, Float
 
 # exp of it is 0 in float32 and in float64, and sums of it are finite: -inf times 0 would be NaN.
@@ -120,7 +120,7 @@ def residuals(
     """
     coupling = c.weight * exact(k, k.T)
     # Kept for the gradient: only C numbers a token.
-    inverse = dear(unit_lower_inverse(coupling))
+    inverse = saved(unit_lower_inverse(coupling))
     return exact(inverse, start_read(c, k, memory, momentum) - v)
 
 

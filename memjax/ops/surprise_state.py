@@ -10,7 +10,7 @@ import numpy as np
 
 from memjax.errors import MemjaxError, require
 from memjax.ops.axes import ONE_FOR_ALL
-from memjax.ops.recurrence import carry_like, computed_again
+from memjax.ops.recurrence import carry_like, recomputed
 from memjax.typing import Annotated, Any, Array, Bool, Float, PyTree
 
 Gate = Annotated[Float[Array, "L"], ONE_FOR_ALL]
@@ -79,7 +79,7 @@ def over_chunks(
 ) -> tuple[PyTree, Float[Array, "L dv"]]:
     """Scans `step(state, tokens of a chunk, mask)` over chunks; the last one is filled up, and padding reads 0.
 
-    For the gradient only the states between the chunks are kept, and what a step names `DEAR`: all else is
+    For the gradient only the states between the chunks are kept, and what a step names `SAVED`: all else is
     O(chunk_size) per token, and cheap to compute again.
     """
     length = jax.tree.leaves(tokens)[0].shape[0]
@@ -103,5 +103,5 @@ def over_chunks(
 
     chunks = jax.tree.map(cut, tokens), padded.reshape(-1, size)
     state = carry_like(state, jax.tree.leaves(tokens)[0])
-    state, out = jax.lax.scan(computed_again(lambda state, chunk: step(state, *chunk)), state, chunks)
+    state, out = jax.lax.scan(recomputed(lambda state, chunk: step(state, *chunk)), state, chunks)
     return state, jnp.where(mask[:, None], out.reshape(-1, out.shape[-1])[:length], 0)
