@@ -12,7 +12,7 @@ import numpy as np
 
 from memjax.errors import require
 from memjax.models.memory_network import MemN2N, time_indices
-from memjax.tasks.contract import Split, Task
+from memjax.tasks.stream_task import Split, Task
 from memjax.typing import Array, Bool, Float, Int, Key
 
 NOBODY = -1

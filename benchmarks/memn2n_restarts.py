@@ -21,7 +21,7 @@ from memn2n_pool import NOBODY, Stories, batches, load, pool_size, pooled_logits
 from memjax.errors import MemjaxError, require
 from memjax.files import replacing
 from memjax.models.memory_network import MemN2N
-from memjax.tasks.contract import Split, Task
+from memjax.tasks.stream_task import Split, Task
 from memjax.training import runs
 from memjax.typing import Array, Bool, Float, Int, Key, Params
 

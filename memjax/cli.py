@@ -28,15 +28,8 @@ memjax list      what configs, memories and tasks there are
 
 memjax COMMAND --help says more. First: memjax train, which trains the demo.
 """
-# Each command, and its file; in the second place whether what installed packages announce is imported for it.
-COMMANDS = {
-    "compare": ("compare", True),
-    "evaluate": ("evaluate", False),
-    "list": ("list_names", True),
-    "prepare": ("prepare", False),
-    "report": ("report", False),
-    "train": ("train", True),
-}
+# Each command, and whether what installed packages announce is imported for it.
+COMMANDS = {"compare": True, "evaluate": False, "list": True, "prepare": False, "report": False, "train": True}
 TERMINATED = 143  # of what was ended by SIGTERM: not 0, for the run is to be started again
 UNREAD = 141  # of what printed more than was read, as SIGPIPE's
 
@@ -68,12 +61,11 @@ def _run(arguments: list[str]) -> int:
     try:
         if arguments[0] not in COMMANDS:
             raise unknown("command", arguments[0], COMMANDS)
-        file, installed = COMMANDS[arguments[0]]
-        command = importlib.import_module(f"memjax.commands.{file}")
+        command = importlib.import_module(f"memjax.commands.{arguments[0]}_command")
         if helped:
             print(command.USAGE, end="", flush=True)
             return 0
-        command.run(_load_plugins(arguments[1:], installed))
+        command.run(_load_plugins(arguments[1:], COMMANDS[arguments[0]]))
     except (AssertionError, MemoryError, OverflowError, RuntimeError) as error:
         if not isinstance(error, AssertionError) and is_too_large(error):
             raise MemjaxError(TOO_LARGE) from None

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from memjax.errors import require
-from memjax.memories.contract import Memory, check_state, memorize
+from memjax.memories.memory import Memory, check_state, memorize
 
 
 class FunctionalMemory(NamedTuple):

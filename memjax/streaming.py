@@ -1,13 +1,16 @@
 """Memory states as data: many streams, one for each user, written as they come, kept in a file, asked in batches.
 
-The states are a pytree of arrays whose first axis counts the streams. `start`, `write` and `answer` are pure: jit them,
-or not. A state has one size however long its stream is, so that a file of states never grows with what was written.
+The states are a pytree of arrays whose first axis counts the streams. `start`, `write` and `answer` are pure; the last
+two are compiled once for each shape. A state has one size however long its stream is, so that a file of states never
+grows with what was written.
 """
 
 import math
 import stat
 import zipfile
 import zlib
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -18,8 +21,11 @@ import numpy as np
 from memjax.errors import MemjaxError, remark, require
 from memjax.files import replacing
 from memjax.models import MemoryModel
-from memjax.tasks.contract import check_ids
+from memjax.packing import pack
+from memjax.tasks.stream_task import check_ids
 from memjax.typing import Any, Array, Bool, Float, Int, Params, State
+
+Rows = Int[Array, "R"] | Int[np.ndarray, "R"] | Sequence[int]
 
 # What flipped bits are to NumPy and to zipfile.
 DAMAGE = (OSError, ValueError, EOFError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
@@ -61,21 +67,23 @@ def write(
     model: MemoryModel,
     params: Params,
     states: State,
-    rows: Int[Array, "R"],
-    stream: Int[Array, "R T N"],
-    mask: Bool[Array, "R T N"],
+    rows: Rows,
+    stream: Int[Array, "R T N"] | Int[np.ndarray, "R T N"] | Sequence[Any],
+    mask: Bool[Array, "R T N"] | Bool[np.ndarray, "R T N"] | None = None,
 ) -> State:
     """The states after these rows of them have read on; the others as they were.
 
-    The states are those that one call on all of a stream would have given.
+    The states are those that one call on all of a stream would have given. Without a mask, `stream` is a sequence of
+    streams of any lengths, each a list of ids: they are cut into segments and padded, rows and segments to powers of
+    two, so that few shapes are ever compiled.
 
     Args:
         model: as of `start`.
         params: its parameters.
         states: of all streams.
         rows: which streams go on, each once.
-        stream: the ids of their new segments.
-        mask: which of them are no padding; padding is at the end of a segment, or whole segments.
+        stream: the ids of their new segments; or, for each row, all new ids one after another.
+        mask: which of them are no padding; padding is at the end of a segment, or whole segments. None: see above.
 
     Returns:
         The states of all streams.
@@ -84,30 +92,40 @@ def write(
         MemjaxError: for shapes that do not fit; unless they are traced, for a row twice, or one that there is not, and
             for items that the model does not know, which would be in the state for ever.
     """
+    _check_rows(rows, states, once=True)
+    if mask is None:
+        rows, stream, mask = pack(rows, cast(Any, stream), model.shape.segment, _count(states))
     require(
         np.ndim(stream) == 3 and np.shape(stream) == np.shape(mask) and np.shape(rows) == np.shape(stream)[:1],
         f"stream and mask must be [rows, segments, items], for {np.shape(rows)} rows; not {np.shape(stream)} and "
         f"{np.shape(mask)}",
     )
-    _check_rows(rows, states, once=True)
     if not any(isinstance(x, jax.core.Tracer) for x in (stream, mask)):
         _check_ids("the stream has items", np.asarray(stream)[np.asarray(mask, bool)], model.shape.items)
 
-    rows, stream, mask = (jnp.asarray(x) for x in (rows, stream, mask))
+    return _write(model, params, states, *(jnp.asarray(x) for x in (rows, stream, mask)))
 
+
+@partial(jax.jit, static_argnums=0)
+def _write(model: MemoryModel, params: Params, states: State, rows: Array, stream: Array, mask: Array) -> State:
     def one(state, stream, mask):
         return model.apply(params, state, stream, mask, method="write")[0]
 
     written = jax.vmap(one)(jax.tree.map(lambda leaf: leaf[rows], states), stream, mask)
-    return jax.tree.map(lambda leaf, new: leaf.at[rows].set(new), states, written)
+    # Rows that fill up a batch lie behind the last one, and are dropped.
+    return jax.tree.map(lambda leaf, new: leaf.at[rows].set(new, mode="drop"), states, written)
+
+
+def _count(states: State) -> int:
+    return cast(Any, jax.tree.leaves(states)[0]).shape[0]
 
 
 def answer(
     model: MemoryModel,
     params: Params,
     states: State,
-    rows: Int[Array, "Q"],
-    queries: Int[Array, "Q *W"],
+    rows: Rows,
+    queries: Int[Array, "Q *W"] | Int[np.ndarray, "Q *W"],
     candidates: Int[Array, "Q A W"] | None = None,
 ) -> Float[Array, "Q C"]:
     """Logits of the answers to a batch of questions, each about the stream in its row; any row any number of times.
@@ -135,11 +153,18 @@ def answer(
         if texts is not None and not isinstance(texts, jax.core.Tracer):
             _check_ids("questions and candidates have ids", np.asarray(texts), model.shape.queries)
 
+    return _answer(model, params, states, *(jnp.asarray(x) for x in (rows, queries)), candidates)
+
+
+@partial(jax.jit, static_argnums=0)
+def _answer(
+    model: MemoryModel, params: Params, states: State, rows: Array, queries: Array, candidates: Array | None
+) -> Array:
     def one(state, query, candidates):
         slots = model.apply(params, state, method="slots")
         return model.apply(params, slots, query, candidates, method="answer")
 
-    asked = jax.tree.map(lambda leaf: leaf[jnp.asarray(rows)], states)
+    asked = jax.tree.map(lambda leaf: leaf[rows], states)
     return jax.vmap(one, (0, 0, None if candidates is None else 0))(asked, queries, candidates)
 
 
@@ -228,10 +253,10 @@ def _name(place: Any) -> str:
     return jax.tree_util.keystr(place) or "state"
 
 
-def _check_rows(rows: Int[Array, "R"], states: State, *, once: bool) -> None:
+def _check_rows(rows: Rows, states: State, *, once: bool) -> None:
     if isinstance(rows, jax.core.Tracer):
         return
-    count, known = cast(Any, jax.tree.leaves(states)[0]).shape[0], np.asarray(rows)
+    count, known = _count(states), np.asarray(rows)
     _check_ids(f"there are {count} streams, and rows", known, count)
     require(not once or len(np.unique(known)) == len(known), "a row may be written once in a call, not twice")
 

@@ -81,11 +81,11 @@ def test_a_real_bomb_takes_neither_long_nor_much_memory(tmp_path):
     zeros = gzip.compress(bytes(2**24), 9)
     (tmp_path / "a.txt").write_bytes(zeros * 128)
     tracemalloc.start()
-    began = time.perf_counter()
+    began = time.process_time()
     assert "unpacks to far more" in refused(text, tmp_path, "a.txt")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 1.2 * 2 * archives.limit(len(zeros) * 128) and time.perf_counter() - began < 20
+    assert peak < 1.2 * 2 * archives.limit(len(zeros) * 128) and time.process_time() - began < 20
 
 
 def test_what_a_zip_archive_says_of_itself_is_believed_before_it_is_read(small, tmp_path):
@@ -109,8 +109,12 @@ def test_parts_that_are_each_within_the_bound_are_counted_together(small, tmp_pa
     for source in (tmp_path / "a.zip", tmp_path / "tasks"):
         assert "unpacks to far more" in refused(prepare, source, tmp_path / "data")
     bomb = tmp_path / "qa1_train.txt.gz"
-    bomb.write_bytes(gzip.compress(STORY * 100_000))
+    bomb.write_bytes(gzip.compress(bytes(10**8)))
+    tracemalloc.start()
     assert "unpacks to far more" in refused(read_extra, bomb)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * 10**7  # it was never unpacked whole
 
 
 def test_an_archive_of_headers_alone_is_counted_too(small, tmp_path):
@@ -137,13 +141,15 @@ def test_a_member_with_holes_is_refused(small, tmp_path):
     assert "has holes" in refused(prepare, tmp_path / "a.tar", tmp_path / "data")
 
 
-def test_many_links_to_one_large_member_are_counted(small, tmp_path):
-    members = [("tasks/Own/large.xml", b"x" * 40_000)]
-    for number in range(1000):
+def test_many_links_to_one_large_member_are_counted(monkeypatch, tmp_path):
+    monkeypatch.setattr(archives, "FLOOR", 2_000_000)
+    members = [("tasks/Own/large.xml", b"x" * 400_000)]
+    for number in range(100):
         link = tarfile.TarInfo(f"tasks/Own/{number}.xml")
         link.type, link.linkname = tarfile.LNKTYPE, "tasks/Own/large.xml"
         members.append(("", link))
     (tmp_path / "a.tar.gz").write_bytes(gzip.compress(tar(members)))
+    assert len(tar(members)) < 500_000
     assert "unpacks to far more" in refused(environments.read_mazes, tmp_path / "a.tar.gz", "Own")
 
 

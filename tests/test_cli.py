@@ -17,7 +17,9 @@ from training.tiny import CONFIGS, TINY, flags
 
 import memjax
 from memjax import cli, memories, tasks
-from memjax.commands.train import yardsticks
+from memjax.commands.train_command import yardsticks
+from memjax.errors import MemjaxError
+from memjax.experiments.conversation import Conversation
 from memjax.experiments.reading import read_config
 from memjax.files import read_entries, read_object
 from memjax.training import compile_cache, experiment, runs
@@ -213,11 +215,30 @@ def test_babi_from_text_to_a_trained_run(tmp_path, here, capsys, monkeypatch):
     status, out, err = call(capsys, "train", config, *flags(BABI_TINY), "--data_dir=data")
     assert status == 0, err
     (folder,) = (here / "runs").iterdir()
+    config = f"{BABI}:rehearsal,task=1,folder=mine"
+    sizes = flags(BABI_TINY | {"rehearsal.sampler": "random"})
+    assert call(capsys, "train", config, *sizes, "--data_dir=data", f"--run={folder.with_name('talk')}")[0] == 0
     evaluation = json.loads((folder / "evaluation.json").read_text())
     assert (evaluation["task"], evaluation["step"], evaluation["examples"]) == ("babi", 2, 20)
     assert json.loads((folder / "config.json").read_text())["task"]["folder"] == "mine"
     assert {shown["question"] for shown in evaluation["examples_shown"]} == {"where is mary"}
     assert {shown["answer"] for shown in evaluation["examples_shown"]} == {"bathroom", "hallway"}
+    talk = Conversation(folder.with_name("talk"))
+    talk.tell("Mary moved to the bathroom.", "John went to the hallway.")
+    first = talk.ask("Where is Mary?")
+    by_story = [
+        shown["prediction"] for shown in read_object(folder.with_name("talk") / "evaluation.json")["examples_shown"]
+    ]
+    assert first == by_story[0]
+    talk.tell("Mary went to the hallway.")
+    assert talk.ask("where is mary") == by_story[1]
+    talk.forget()
+    assert talk.ask("Where is Xerxes?") in ("bathroom", "hallway")
+    for sentence, words in (("...", "no word"), ("mary " * 30, "the longest of the data has")):
+        with pytest.raises(MemjaxError, match=words):
+            talk.tell(sentence)
+    with pytest.raises(MemjaxError, match="is no run of a memory"):
+        Conversation(folder)
     # Another working directory finds the data; other data of the task is taken if it has the same words.
     monkeypatch.chdir(tmp_path)
     assert call(capsys, "evaluate", folder)[0] == 0

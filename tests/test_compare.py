@@ -8,6 +8,7 @@ from training.tiny import TINY, flags
 
 from memjax import memories
 from memjax.errors import TOO_LARGE, MemjaxError
+from memjax.files import read_object
 from memjax.training import experiment, runs
 
 KEPT = {path: value for path, value in TINY.items() if path not in ("memory.layers", "memory.heads")}
@@ -40,7 +41,7 @@ def test_runs_are_trained_in_turn_and_finished_ones_are_not_run_again(capsys, tm
     status, out, err = call(capsys, *command)
     assert status == 0, err
     assert "dnc without rehearsal" in out and "ntm without rehearsal" in out
-    found = json.loads((tmp_path / "comparison.json").read_text())
+    found = read_object(tmp_path / "comparison.json")
     assert set(found) == {"dnc without rehearsal", "ntm without rehearsal"}
     for row in found.values():
         assert 0 <= row["accuracy"][0] <= 1 and row["seconds_per_step"] > 0
@@ -103,6 +104,7 @@ def test_another_error_is_not_passed_over(capsys, tmp_path, untrained, monkeypat
 def test_what_the_folder_holds_of_another_config_is_not_in_the_table(capsys, tmp_path, untrained):
     command = ["compare", EVIDENCE, "--memories=ntm", "--rehearsal=with", *SIZES, f"--run={tmp_path}"]
     assert call(capsys, *command)[0] == 0
+    (tmp_path / "ntm-0" / "train" / "4").mkdir(parents=True)  # a checkpoint: now a run is what it is
     before = files(tmp_path)
     err = refused(capsys, *command, "--config.optimizer.learning_rate=0.5")
     assert "another config" in err and files(tmp_path) == before

@@ -28,7 +28,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"deprecated", "errors", "functional", "layers", "memories", "ops", "tasks", "typing"},
         {"flax", "jax", "numpy"},
     ),
-    "streaming": ({"errors", "files", "models", "tasks", "typing"}, {"jax", "numpy"}),
+    "packing": ({"errors", "typing"}, {"numpy"}),
+    "streaming": ({"errors", "files", "models", "packing", "tasks", "typing"}, {"jax", "numpy"}),
     # What all families share knows none of them, no task and no memory.
     "config": ({"checks", "errors"}, {"absl", "ml_collections"}),
     "training": (
@@ -45,7 +46,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "plugins": ({"errors"}, set()),
     "commands": (
         {"config", "errors", "experiments", "memories", "reporting", "tasks", "training"},
-        {"absl", "rich"},
+        {"absl", "etils", "rich"},
     ),
     "cli": ({"commands", "errors", "plugins", "program"}, {"absl", "jax"}),
     "the package itself": ({"errors", "experiments", "functional", "memories", "ops", "program", "tasks"}, set()),

@@ -11,8 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from memjax import cli, memories, tasks
-from memjax.commands import compare, evaluate
-from memjax.commands import train as train_command
+from memjax.commands import compare_command, evaluate_command, train_command
 from memjax.tasks.builders import babi
 from memjax.training import experiment
 
@@ -56,7 +55,7 @@ def configs(monkeypatch):
     monkeypatch.setattr(experiment, "train", lambda *arguments: None)
     monkeypatch.setattr(experiment, "evaluate", lambda *arguments, **settings: None)
     monkeypatch.setattr(train_command, "report", lambda *arguments: None)
-    monkeypatch.setattr(train_command, "join", lambda **_: None)
+    monkeypatch.setattr(train_command, "join", lambda *_: None)
     monkeypatch.setattr(train_command, "keep_compiled", lambda folder: None)
     return seen
 
@@ -116,9 +115,9 @@ def test_the_commands_are_read(command, request, capsys, tmp_path, monkeypatch):
         assert len(configs) == 1
     elif program == "memjax" and arguments[0] == "compare":
         planned = []
-        monkeypatch.setattr(compare, "train_all", lambda plan, console: planned.extend(plan))
-        monkeypatch.setattr(compare, "check_all", lambda plan: None)
-        monkeypatch.setattr(compare, "keep_compiled", lambda folder: None)
+        monkeypatch.setattr(compare_command, "train_all", lambda plan, console: planned.extend(plan))
+        monkeypatch.setattr(compare_command, "check_all", lambda plan: None)
+        monkeypatch.setattr(compare_command, "keep_compiled", lambda folder: None)
         assert cli.main(arguments) == 0, capsys.readouterr().err
         assert len(planned) > 1
     elif program == "python":
@@ -127,7 +126,7 @@ def test_the_commands_are_read(command, request, capsys, tmp_path, monkeypatch):
     elif program == "memjax" and arguments[0] == "list":
         assert cli.main(arguments) == 0 and capsys.readouterr().out
     elif program == "memjax":
-        monkeypatch.setattr(evaluate, "keep_compiled", lambda folder: None)
+        monkeypatch.setattr(evaluate_command, "keep_compiled", lambda folder: None)
         missing = next(a for a in (a.removeprefix("--from=") for a in arguments[1:]) if "/" in a or ".tar" in a)
         assert cli.main(arguments) == 2
         assert missing in (error := capsys.readouterr().err) and "--" not in error, error
@@ -156,7 +155,7 @@ def test_data_of_ones_own_is_prepared_and_trained(tmp_path, monkeypatch, capsys)
     short = [f"--config.training.{setting}" for setting in ("steps=2", "sampler_steps=2", "validate_examples=16")]
     assert cli.main([*train, *short]) == 0, capsys.readouterr().err
     evaluation = json.loads(Path("runs/people/evaluation.json").read_text())
-    assert evaluation["examples"] == 50 and evaluation["classes"] == 4
+    assert evaluation["examples"] == 50
 
 
 @pytest.mark.parametrize("setting", ABLATIONS)

@@ -20,6 +20,7 @@ from memjax import memories, streaming
 from memjax.errors import MemjaxError
 from memjax.experiments.prepare import prepare, trained_model
 from memjax.models import MemoryModel
+from memjax.packing import pack
 from memjax.training import experiment
 
 STREAMS = 6
@@ -44,6 +45,66 @@ def streams():
     """`[STREAMS, T, N]`: ids and mask; segment 1 of each is padding throughout."""
     examples = [example(seed=seed) for seed in range(STREAMS)]
     return [jnp.stack([one[part] for one in examples]) for part in ("stream", "mask")]
+
+
+def test_calls_of_one_shape_are_compiled_once(monkeypatch):
+    traced = []
+    plain = MemoryModel.write
+
+    def counted(self, *arguments, **named):
+        traced.append(1)
+        return plain(self, *arguments, **named)
+
+    monkeypatch.setattr(MemoryModel, "write", counted)
+    model, params = system()
+    model = model.clone(head_layers=0)  # of this test alone, so that nothing is compiled yet
+    params = random_params(model, example())
+    stream, mask = streams()
+    traced.clear()
+    states = streaming.start(model, params, STREAMS)
+    for rows in ([0, 1], [4, 2], [3, 5]):
+        rows = jnp.array(rows)
+        states = streaming.write(model.clone(), params, states, rows, stream[rows], mask[rows])
+    assert len(traced) == 1
+    asked = [streaming.answer(model, params, states, jnp.array([row, 0]), jnp.array([0, 1])) for row in range(STREAMS)]
+    assert streaming._answer._cache_size() and len({one.shape for one in asked}) == 1
+
+
+def test_streams_of_any_lengths_are_padded_inside_and_few_shapes_are_compiled():
+    model, params, write, _ = made()
+    rng = np.random.default_rng(0)
+    lengths = [0, 1, 5, 9]
+    told = [rng.integers(0, ITEMS, length).tolist() for length in lengths]
+    rows = [4, 1, 0, 5]
+    states = streaming.write(model, params, streaming.start(model, params, STREAMS), rows, told)
+    one_by_one = streaming.start(model, params, STREAMS)
+    segment = model.shape.segment
+    for row, ids in zip(rows, told, strict=True):
+        if ids:
+            padded = np.zeros((1, -(-len(ids) // segment), segment), int)
+            padded.ravel()[: len(ids)] = ids
+            real = (np.arange(padded.size) < len(ids)).reshape(padded.shape)
+            one_by_one = write(params, one_by_one, jnp.array([row]), padded, real)
+    assert_close(states, one_by_one, 1e-5)
+    shapes = {pack(range(n), [[1] * n] * n, 4, 9)[1].shape for n in range(1, 33)}
+    assert len(shapes) <= 9
+
+
+@pytest.mark.parametrize(
+    ("rows", "told", "words"),
+    [
+        ([0], [[1], [2]], "there must be a stream for each row"),
+        ([0, 0], [[1], [2]], "a row may be written once"),
+        ([0], [[ITEMS]], "the stream has items"),
+        ([0], [[0.5]], "a stream is a list of whole numbers"),
+        ([STREAMS], [[1]], "rows"),
+    ],
+)
+def test_streams_that_cannot_be_told_are_one_line(rows, told, words):
+    model, params, *_ = made()
+    with pytest.raises(MemjaxError, match=words) as caught:
+        streaming.write(model, params, streaming.start(model, params, STREAMS), rows, told)
+    assert "\n" not in str(caught.value)
 
 
 @every_memory

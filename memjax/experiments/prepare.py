@@ -49,7 +49,12 @@ def trained_model(folder: Path | str) -> tuple[System, Params]:
     config = read_config(folder)
     require(isinstance(config, StreamQAConfig), f"{folder} is no run of stream QA; see configs/evidence.py")
     experiment = prepare(config)
-    return build(config, experiment.task.shape), load_phase(experiment, folder, experiment.phases[-1])[1]
+    return build(config, experiment.task.shape), trained_parameters(experiment, folder)
+
+
+def trained_parameters(experiment: Experiment, folder: Path) -> Params:
+    """What the last phase of a run had learned at its newest checkpoint."""
+    return load_phase(experiment, folder, experiment.phases[-1])[1]
 
 
 def _check_task(name: str, task: Any, family: Family) -> None:

@@ -17,7 +17,7 @@ from memjax.experiments.family import Compared, DtypeName, Family, require_whole
 from memjax.experiments.report_columns import ACCURACY, ERROR
 from memjax.layers import LMM, MAC, MAG, MAL, WindowAttention
 from memjax.models import LanguageModel, MemN2NLanguage, SequenceModel
-from memjax.models.language import BLOCK
+from memjax.models.language_model import BLOCK
 from memjax.reporting.description import Column, Report, tag_panels
 from memjax.tasks import SequenceShape, SequenceTask, check_batch
 from memjax.tasks.sequence import NOTHING
@@ -32,7 +32,7 @@ LAYERS = {"attention": WindowAttention, "lmm": LMM, "mac": MAC, "mag": MAG, "mal
 
 @dataclass(frozen=True)
 class SequenceModelConfig:
-    """A language model and its layers (see `memjax.models.language` and the layers' own words for each size).
+    """A language model and its layers (see `memjax.models.language_model` and the layers' own words for each size).
 
     window: of attention; the layer lmm has none. gradient_at, chunk, retention: of the memory. memn2n is a model of its
     own: depth is its hops, window its memory.

@@ -5,11 +5,11 @@ from typing import Any
 from memjax.deprecated import renamed
 from memjax.memories.compressive import CompressiveMemory
 from memjax.memories.continual import ContinualMemory
-from memjax.memories.contract import Memory, Slots, memorize
 from memjax.memories.dmsdnc import DMSDNC
 from memjax.memories.dnc import DNC
 from memjax.memories.eviction_memory import EvictionMemory
 from memjax.memories.memn2n import MemN2NMemory
+from memjax.memories.memory import Memory, Slots, memorize
 from memjax.memories.ntm import NTM
 from memjax.memories.nutm import NUTM
 from memjax.memories.registration import check_size, create, register_memory, registry

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import require
-from memjax.memories.contract import Memory, Slots
 from memjax.memories.encoders import EPSILON, FeedForward
+from memjax.memories.memory import Memory, Slots
 from memjax.typing import Any, Array, Bool, Float, Key
 
 

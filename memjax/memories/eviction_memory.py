@@ -8,9 +8,9 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import unknown
-from memjax.memories.contract import Memory, Slots
 from memjax.memories.eviction import BaseView, behind
 from memjax.memories.memn2n import check_rows, encode_bags
+from memjax.memories.memory import Memory, Slots
 from memjax.memories.policies import policies
 from memjax.typing import Any, Array, Bool, Float, Key
 

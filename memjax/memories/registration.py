@@ -11,11 +11,11 @@ import numpy as np
 from memjax.errors import MemjaxError, require, unknown
 from memjax.memories.compressive import CompressiveMemory
 from memjax.memories.continual import ContinualMemory
-from memjax.memories.contract import Memory
 from memjax.memories.dmsdnc import DMSDNC
 from memjax.memories.dnc import DNC
 from memjax.memories.eviction_memory import EvictionMemory
 from memjax.memories.memn2n import MemN2NMemory
+from memjax.memories.memory import Memory
 from memjax.memories.ntm import NTM
 from memjax.memories.nutm import NUTM
 from memjax.memories.rehearsal import RehearsalMemory

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import require, unknown
-from memjax.memories.contract import Memory, Slots, together
 from memjax.memories.encoders import GRUEncoder, TransformerEncoder
+from memjax.memories.memory import Memory, Slots, replicate_over_sequence
 from memjax.memories.weights import additive_params, gru_params
 from memjax.typing import Any, Array, Bool, Float, Key, Normalize
 
@@ -116,7 +116,7 @@ class RehearsalMemory(Memory):
         key: Key | None = None,
     ) -> tuple[Float[Array, "K d"], Float[Array, ""]]:
         del key
-        features, mask = together((features, mask))
+        features, mask = replicate_over_sequence((features, mask))
         slots = ops.write_stream(self.params_of_write, state, features, mask, normalize=self.normalize, remat=True)
         return slots, jnp.zeros((), jnp.float32)
 

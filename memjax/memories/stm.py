@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import require
-from memjax.memories.contract import Slots
+from memjax.memories.memory import Slots
 from memjax.memories.tokenwise import TokenwiseMemory
 from memjax.typing import Any, Array, Bool, Float, Key
 

@@ -10,8 +10,8 @@ from jax.sharding import PartitionSpec
 
 from memjax import ops
 from memjax.errors import require
-from memjax.memories.contract import Memory, Slots, stream_shards, together
 from memjax.memories.encoders import TransformerEncoder
+from memjax.memories.memory import Memory, Slots, replicate_over_sequence, stream_shards
 from memjax.typing import Any, Array, Bool, Float, Key
 
 EPSILON = 1e-6
@@ -123,7 +123,7 @@ class SurpriseMemory(Memory):
         self, state: ops.SurpriseState, features: Tokens, mask: Bool[Array, "T N"], *, key: Key | None = None
     ) -> tuple[ops.SurpriseState, Float[Array, ""]]:
         in_shards = stream_shards() >= FEWEST_SHARDS and len(mask) % stream_shards() == 0
-        features, mask = (features, mask) if in_shards else together((features, mask))
+        features, mask = (features, mask) if in_shards else replicate_over_sequence((features, mask))
         flat, mask = jax.tree.map(lambda x: x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]), (features, mask))
         if not in_shards:
             return self.write(state, flat, mask, key=key)

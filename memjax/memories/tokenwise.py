@@ -6,7 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from memjax.memories.contract import Memory
+from memjax.memories.memory import Memory
 from memjax.ops.recurrence import carry_like
 from memjax.typing import Any, Array, Bool, Float, Key, State
 

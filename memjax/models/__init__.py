@@ -5,7 +5,7 @@ from typing import Any
 from memjax.deprecated import renamed
 from memjax.layers import LMM, MAC, MAG, MAL, DNCCell, NTMCell, NUTMCell, WindowAttention
 from memjax.models.direct import DirectlyReason, HistorySampler, MultiHopReason
-from memjax.models.language import LanguageModel, SequenceModel, generate
+from memjax.models.language_model import LanguageModel, SequenceModel, generate
 from memjax.models.memory_model import MemoryModel
 from memjax.models.memory_network import MemN2N, answer_rows
 from memjax.models.memory_network_language import MemN2NLanguage

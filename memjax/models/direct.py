@@ -12,7 +12,7 @@ from memjax.memories import Slots
 from memjax.memories.weights import additive_params, gru_params
 from memjax.models.readers import Head, MultiHopReader, QueryEncoder
 from memjax.ops.attention import masked_softmax
-from memjax.tasks.contract import TaskShape
+from memjax.tasks.stream_task import TaskShape
 from memjax.typing import Any, Array, Bool, Float, Int, Key
 
 

@@ -7,7 +7,7 @@ from memjax.memories import Memory, Slots, memorize
 from memjax.models.fragments import Fragments
 from memjax.models.readers import Head, MultiHopReader, QueryEncoder
 from memjax.models.rehearser import Rehearser, rehearsal_losses
-from memjax.tasks.contract import TaskShape
+from memjax.tasks.stream_task import TaskShape
 from memjax.typing import Any, Array, Bool, Float, Int, Key, State
 
 

@@ -7,7 +7,7 @@ from memjax import ops
 from memjax.memories import Slots
 from memjax.memories.encoders import BidirectionalGRU
 from memjax.memories.weights import additive_params
-from memjax.tasks.contract import TaskShape
+from memjax.tasks.stream_task import TaskShape
 from memjax.typing import Any, Array, Float, Int
 
 

@@ -12,7 +12,7 @@ from memjax.memories.eviction import BaseView
 from memjax.memories.policies import policies
 from memjax.memories.weights import glorot_gru_params
 from memjax.models.memory_network import MemN2N
-from memjax.tasks.contract import TaskShape
+from memjax.tasks.stream_task import TaskShape
 from memjax.typing import Array, Bool, Float, Int, Key
 
 

@@ -15,12 +15,12 @@ SAVED = "saved"
 
 
 def saved(x: PyTree) -> PyTree:
-    """The same, marked for `recomputed` to keep: to compute it twice would cost more than its room."""
+    """The same, marked to be saved for the gradient by `recomputed`: it costs more to compute twice than to keep."""
     return checkpoint_name(x, SAVED)
 
 
 def recomputed(step: Callable) -> Callable:
-    """A step of a scan whose gradient keeps what the step took in and what is `saved`, and computes the rest again.
+    """A step of a scan whose gradient keeps what the step took in and what is `saved`, and recomputes the rest.
 
     >>> step = recomputed(lambda carry, x: (saved(jnp.tanh(carry + x)), None))
     >>> jax.grad(lambda x: jax.lax.scan(step, x, jnp.zeros(3))[0])(0.0).item()

@@ -6,6 +6,7 @@ from html import escape
 
 from memjax.reporting.tables import Row
 
+TALL = 20  # a table of more rows is scrolled
 STYLE = """
 :root { color-scheme: light dark; --page: #fcfcfa; --ink: #222; --faint: #636363; --line: #dcdcd6; --mark: #9a3b00; }
 @media (prefers-color-scheme: dark) { :root { --page: #17181a; --ink: #dededb; --faint: #a3a39f; --line: #3a3b3e;
@@ -23,6 +24,8 @@ ul { padding-left: 1.2rem; }
 .headline strong { font-size: 2.2rem; font-weight: 600; font-variant-numeric: tabular-nums; margin-right: .2rem; }
 .headline { margin: 1.2rem 0 0; }
 .wide { overflow-x: auto; }
+.tall { overflow-y: auto; max-height: 34rem; border-bottom: 1px solid var(--line); }
+.tall th { position: sticky; top: 0; background: var(--page); }
 table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; overflow-wrap: normal; }
 th, td { padding: .35rem .8rem .35rem 0; text-align: right; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { font-weight: 600; color: var(--faint); vertical-align: bottom; }
@@ -38,7 +41,8 @@ summary { cursor: pointer; }
 pre { font: .85rem/1.5 ui-monospace, "SFMono-Regular", Menlo, Consolas, monospace; white-space: pre-wrap;
   margin: .6rem 0; }
 @media print { :root { color-scheme: light; --page: #fff; --ink: #000; --faint: #555; --line: #ccc; --mark: #000; }
-  h2 { margin-top: 1.6rem; break-after: avoid; } body { max-width: none; padding: 0; } .wide { overflow: visible; }
+  h2 { margin-top: 1.6rem; break-after: avoid; } body { max-width: none; padding: 0; }
+  .wide { overflow: visible; max-height: none; }
   table { font-size: .75rem; } th, td { padding-right: .5rem; } tr { break-inside: avoid; } }
 """
 
@@ -90,9 +94,10 @@ def table(title: str, rows: Sequence[Row], words: Sequence[str], note: str = "",
         return "".join(f"<{kind}{scope}{c}>{escape(text)}</{kind}>" for c, text in zip(css, texts))
 
     body = "".join(f"<tr>{cells('td', list(row.values()))}</tr>\n" for row in rows)
+    css = "wide tall" if len(rows) > TALL else "wide"
     # What can be scrolled can be reached by the keyboard, and has a name.
     return (
-        f'{heading(title, level)}\n<div class="wide" role="region" tabindex="0" aria-label="{escape(title)}"><table>\n'
+        f'{heading(title, level)}\n<div class="{css}" role="region" tabindex="0" aria-label="{escape(title)}"><table>\n'
         f"<thead><tr>{cells('th', columns)}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n{paragraph(note)}"
     )
 

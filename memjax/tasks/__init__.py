@@ -2,7 +2,6 @@
 
 from memjax.tasks.algorithmic import Algorithmic, AlgorithmicSpec, BitsShape, BitsTask
 from memjax.tasks.babi import Babi, BabiSpec
-from memjax.tasks.contract import Batch, Split, Task, TaskShape, check_batch
 from memjax.tasks.episodic import EpisodeShape, Episodic, EpisodicSpec
 from memjax.tasks.evidence import Evidence, EvidenceSpec
 from memjax.tasks.language import Language, LanguageSpec
@@ -11,6 +10,7 @@ from memjax.tasks.needle import Needle, NeedleSpec
 from memjax.tasks.recall import Recall, RecallSpec
 from memjax.tasks.registry import create, name_of, register_task, registry
 from memjax.tasks.sequence import SequenceShape, SequenceTask
+from memjax.tasks.stream_task import Batch, Split, Task, TaskShape, check_batch
 
 __all__ = [
     "Algorithmic",

@@ -8,9 +8,9 @@ import numpy as np
 
 from memjax.checks import at_least
 from memjax.errors import require
-from memjax.tasks.contract import Batch, Split, check_batch, check_ids, require_fields
 from memjax.tasks.random import fold, uniform
 from memjax.tasks.sequence import check_indices, rising_lengths
+from memjax.tasks.stream_task import Batch, Split, check_batch, check_ids, require_fields
 
 VECTORS_OF_AN_ITEM = 3  # of associative recall
 LONGEST = 2**16  # steps of a sequence: more is a mistake

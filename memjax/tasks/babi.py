@@ -10,7 +10,7 @@ import numpy as np
 from memjax.checks import at_least
 from memjax.errors import MemjaxError, require
 from memjax.tasks.builders.babi_format import Records, Story
-from memjax.tasks.contract import Batch, Split, TaskShape
+from memjax.tasks.stream_task import Batch, Split, TaskShape
 
 PAD, UNKNOWN = 0, 1
 UNSEEN = -1
@@ -139,6 +139,26 @@ class Babi:
             "label": part.label[indices],
         }
         return {**batch, self._tag: part.tag[indices]} if self._tag else batch
+
+    def encode_sentence(self, text: str) -> np.ndarray:
+        """A sentence as the ids of an item each: those of its words, and of `UNKNOWN` for words that train lacks.
+
+        Raises `MemjaxError` for a sentence without words, and for one that is longer than those of the data.
+        """
+        return self._encode(text, self.shape.segment)
+
+    def encode_question(self, text: str) -> np.ndarray:
+        """A question as `query` of an example; as `encode_sentence`, padded."""
+        longest = self._questions.shape[1]
+        ids = self._encode(text, longest)
+        return np.pad(ids, (0, longest - len(ids)), constant_values=PAD)
+
+    def _encode(self, text: str, longest: int) -> np.ndarray:
+        known = {word: place for place, word in enumerate(self.vocabulary)}
+        ids = [known.get(word, UNKNOWN) for word in words_of(text)]
+        require(ids, f"there is no word in {text!r}")
+        require(len(ids) <= longest, f"{text!r} has {len(ids)} words; the longest of the data has {longest}")
+        return np.array(ids, np.int32)
 
 
 def _choose(records: Records, spec: BabiSpec) -> tuple[tuple[str, ...], list[int]]:

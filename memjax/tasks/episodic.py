@@ -11,8 +11,8 @@ from memjax.errors import require
 from memjax.tasks import two_facts
 from memjax.tasks.babi import split_stories, text_table, words_of
 from memjax.tasks.builders.babi_format import Story
-from memjax.tasks.contract import Batch, Split, check_batch, check_ids, require_fields
 from memjax.tasks.sequence import check_indices
+from memjax.tasks.stream_task import Batch, Split, check_batch, check_ids, require_fields
 from memjax.tasks.two_facts import Line
 
 PAD, NO_QUESTION, NO_SUPPORT = 0, -1, -1

@@ -11,8 +11,8 @@ import numpy as np
 
 from memjax.checks import at_least, at_most
 from memjax.errors import MemjaxError, require
-from memjax.tasks.contract import Batch, Split, TaskShape
 from memjax.tasks.random import fold, uniform
+from memjax.tasks.stream_task import Batch, Split, TaskShape
 
 MAX_DRAWS = 1000
 LONGEST = 2**16  # a stream: more is a mistake

@@ -9,8 +9,8 @@ import numpy as np
 
 from memjax.checks import at_least
 from memjax.errors import require
-from memjax.tasks.contract import Batch, Split
 from memjax.tasks.sequence import NOTHING, SequenceShape, check_indices
+from memjax.tasks.stream_task import Batch, Split
 from memjax.tasks.text import read_member, read_text, without_gutenberg
 
 END, UNKNOWN = "<eos>", "<unk>"

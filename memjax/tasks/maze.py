@@ -11,9 +11,9 @@ from memjax import environments
 from memjax.checks import at_least
 from memjax.environments import Mazes
 from memjax.errors import require
-from memjax.tasks.contract import Batch, Split, check_batch, check_ids, require_fields
 from memjax.tasks.random import fold, uniform
 from memjax.tasks.sequence import check_indices, rising_lengths
+from memjax.tasks.stream_task import Batch, Split, check_batch, check_ids, require_fields
 
 ARCHIVE = "tasks.tar.gz"
 _SETS = ("SingleIndicator", "SingleIndicatorTest", "SingleIndicatorLarge")

@@ -8,9 +8,9 @@ import numpy as np
 
 from memjax.checks import at_least
 from memjax.errors import require
-from memjax.tasks.contract import Batch, Split
 from memjax.tasks.random import fold, uniform
 from memjax.tasks.sequence import NOTHING, SequenceShape, check_indices, check_lengths, pairs, powers
+from memjax.tasks.stream_task import Batch, Split
 from memjax.tasks.text import read_text, without_gutenberg
 
 # Everything that may come out of a text: other characters become a space.

@@ -6,9 +6,9 @@ import numpy as np
 
 from memjax.checks import at_least, at_most
 from memjax.errors import require
-from memjax.tasks.contract import Batch, Split
 from memjax.tasks.random import fold, uniform
 from memjax.tasks.sequence import NOTHING, SequenceShape, check_indices, check_lengths, pairs, powers
+from memjax.tasks.stream_task import Batch, Split
 
 MOST = 2**16  # tokens of a kind: more is a mistake
 

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from memjax.errors import MemjaxError, require
-from memjax.tasks.contract import Batch, Split, check_batch, check_ids, require_fields
+from memjax.tasks.stream_task import Batch, Split, check_batch, check_ids, require_fields
 
 NOTHING = -1  # the target of a token at which nothing is asked
 

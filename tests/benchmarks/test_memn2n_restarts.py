@@ -15,7 +15,7 @@ from oracles.checking import assert_close, assert_same
 
 from memjax.errors import MemjaxError
 from memjax.models.memory_network import MemN2N
-from memjax.tasks.contract import TaskShape
+from memjax.tasks.stream_task import TaskShape
 
 PEOPLE, PLACES, T = 3, 3, 6
 RECIPE = Recipe(

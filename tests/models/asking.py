@@ -10,7 +10,7 @@ from training.tiny import random_params
 from memjax import memories
 from memjax.models import DirectlyReason, HistorySampler, MemoryModel, MultiHopReason
 from memjax.models.fragments import build_fragments
-from memjax.tasks.contract import TaskShape
+from memjax.tasks.stream_task import TaskShape
 
 T, N, K, WIDTH, ITEMS, QUERIES, WORDS, CHOICES = 4, 3, 3, 8, 11, 9, 4, 5
 ANSWERS = ("classes", "candidates", "click")

@@ -16,7 +16,7 @@ from oracles.checking import assert_close, assert_finite, assert_same
 
 from memjax.errors import MemjaxError
 from memjax.models.memory_network import MemN2N, answer_rows, time_indices
-from memjax.tasks.contract import TaskShape
+from memjax.tasks.stream_task import TaskShape
 
 WORDS, T, N, W, D = 7, 6, 4, 3, 4
 SHAPE = TaskShape(WORDS, T, N, WORDS, W, "classes", 3)

@@ -209,6 +209,14 @@ def test_examples_are_questions_answers_and_predictions(make_run):
     assert "b" not in parsed.tags
 
 
+def test_a_table_of_many_rows_is_scrolled_in_its_place(make_run):
+    def page(count):
+        shown = [{"question": str(n), "answer": "x", "prediction": "y"} for n in range(count)]
+        return write_report([load_run(extended(make_run, f"run{count}", examples_shown=shown))]).read_text()
+
+    assert page(20).count('<div class="wide tall"') == 0 and page(21).count('<div class="wide tall"') == 1
+
+
 CONFUSIONS = {"home": {"home": 90, "garden": 8, "hall": 2}, "hall": {"hall": 5, "home": 10}, "x": 3, "y": {"z": None}}
 
 

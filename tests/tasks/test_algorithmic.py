@@ -85,13 +85,13 @@ def test_splits_and_seeds_have_examples_of_their_own():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"bits": 0}, "config.task.bits must be at least 1, not 0"),
-        ({"shortest": 6}, "shortest 6 must be from 1 to config.task.longest 5"),
+        ({"bits": 0}, "^bits must be at least 1, not 0"),
+        ({"shortest": 6}, "shortest 6 must be from 1 to longest 5"),
         ({"kind": "associative_recall", "shortest": 1}, "shortest 1 must be from 2"),
         ({"test_lengths": "5;8"}, "whole numbers with commas"),
         ({"test_lengths": "8,5"}, "must rise from 1 on"),
-        ({"test_lengths": "100000"}, "200001 steps, at most 65536"),
-        ({"seed": -1}, "config.task.seed"),
+        ({"test_lengths": "100000"}, "200001 steps; at most 65536"),
+        ({"seed": -1}, "^seed must be"),
     ],
     ids=str,
 )

@@ -10,8 +10,8 @@ import pytest
 from memjax.errors import MemjaxError
 from memjax.tasks import two_facts
 from memjax.tasks.builders.babi import prepare
-from memjax.tasks.contract import check_batch
 from memjax.tasks.episodic import Episodic, EpisodicSpec
+from memjax.tasks.stream_task import check_batch
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "babi"
 MAKERS = pytest.mark.parametrize("make", [two_facts.noisy, two_facts.large])
@@ -180,7 +180,7 @@ def test_what_a_fifo_can_answer_of_the_real_file_and_of_ours(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"train": 0}, "config.task.train must be from 1 to 100000, not 0"),
+        ({"train": 0}, "^train must be at least 1, not 0"),
         ({"seed": -1}, "seed"),
         ({"folder": "none", "data_dir": "nowhere"}, "no bAbI data in nowhere"),
     ],

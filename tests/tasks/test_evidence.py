@@ -9,9 +9,9 @@ from training.tiny import config_file, mapping, tiny
 
 from memjax import tasks
 from memjax.errors import MemjaxError
-from memjax.tasks.contract import check_batch
 from memjax.tasks.evidence import Evidence, EvidenceSpec
 from memjax.tasks.random import fold, mix, uniform
+from memjax.tasks.stream_task import check_batch
 
 VARIANTS = ("demo", "small", "paper", "long")
 both = pytest.mark.parametrize("discrete", [0, 1])
@@ -202,7 +202,7 @@ def test_a_batch_is_made_faster_than_it_is_trained_on():
     ids=str,
 )
 def test_impossible_sizes_are_one_line(changes):
-    with pytest.raises(MemjaxError, match="task") as caught:
+    with pytest.raises(MemjaxError, match=rf"\b({'|'.join(changes)}|arrangement)\b") as caught:
         Evidence(small_spec(**changes))
     assert "\n" not in str(caught.value)
 

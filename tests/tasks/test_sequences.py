@@ -216,7 +216,7 @@ def test_needles_lie_in_real_texts(file):
         (lambda tmp: recall(length=11), "at least 3 times"),
         (lambda tmp: recall(noise_tokens=0), "at least 1"),
         (lambda tmp: recall(seed=-1), "seed"),
-        (lambda tmp: needle(needle="pasword"), "did you mean"),
+        (lambda tmp: needle(needle="pasword"), "needle must be one of passkey, number, word"),
         (lambda tmp: needle(length=20), "no room"),
         (lambda tmp: needle(longest=5), "power of two"),
         (lambda tmp: needle(haystack="none.txt", data_dir=str(tmp)), "there is no .*none.txt"),

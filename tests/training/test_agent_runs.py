@@ -59,7 +59,7 @@ def test_it_is_trained_tested_and_reported_by_one_command(arg, tmp_path, capsys)
     arguments = ["train", f"--config={CONFIGS / 'maze'}.py:{arg}", f"--run={run}", *flags(SIZES)]
     assert cli.main(arguments) == 0, capsys.readouterr().err
     found = json.loads((run / "evaluation.json").read_text())
-    assert found["metrics"]["answers"] == 4 and found["chance"] == 0.5 and found["step"] == 2
+    assert found["metrics"]["answers"] == 4 and found["report"]["guessing"]["accuracy"] == 0.5 and found["step"] == 2
     assert set(found["metrics"]["tags"]["length"]) == {"3", "5"} and "answer_loss" not in found["metrics"]
     assert (run / "report.html").exists() and (run / "plots" / "walk.png").exists()
     first = found["metrics"]
@@ -113,7 +113,7 @@ def test_an_agent_is_tested_by_its_likeliest_actions_until_the_end():
     moments = jax.jit(run)(batch)
     expected = [bool((r[~b] == 1).any()) for r, b in zip(moments.reward, moments.before, strict=True)]
     measured = jax.jit(jax.vmap(phase.measure, (None, 0)))(params, batch)
-    assert measured.right.tolist() == expected and measured.answers.tolist() == [1] * 12
+    assert measured.correct.tolist() == expected and measured.total.tolist() == [1] * 12
     best = np.asarray(moments.decision.actions).argmax(-1)
     assert (np.asarray(moments.decision.action) == best).all()
 

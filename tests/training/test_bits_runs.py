@@ -48,16 +48,16 @@ def test_loss_and_right_bits_are_those_of_what_is_asked():
     params, asked = phase.init(key, example), example["asked"]
     measure = jax.jit(phase.measure)
     measured = measure(params, example)
-    assert measured.losses == measured.answers == asked.sum() * 3
+    assert measured.loss_count == measured.total == asked.sum() * 3
     _, metrics = phase.loss(params, {}, jax.tree.map(lambda x: x[None], example) | {"key": key[None]})
-    found = [measured.loss / measured.answers, measured.right / measured.answers]
+    found = [measured.loss_sum / measured.total, measured.correct / measured.total]
     assert_close([metrics["answer_loss"], metrics["accuracy"]], found, 1e-5)
     # What lies after the last step that is asked is of no account.
     longer = {name: jnp.pad(x, [(0, 4)] + [(0, 0)] * (x.ndim - 1)) for name, x in example.items()}
     assert_close(measure(params, longer), measured, 1e-5)
     # All bits turned round, all that was right is wrong.
     turned = example | {"bits": jnp.where(asked[:, None], 1 - example["bits"], 0)}
-    assert measure(params, turned).right == measured.answers - measured.right
+    assert measure(params, turned).correct == measured.total - measured.correct
 
 
 def test_a_config_survives_being_written_and_read():

@@ -11,7 +11,7 @@ from training.tiny import layout_of, tiny
 from memjax import tasks
 from memjax.errors import MemjaxError
 from memjax.experiments.stream_qa import trimmed
-from memjax.tasks.contract import TaskShape
+from memjax.tasks.stream_task import TaskShape
 from memjax.training.data import evaluation_batches, train_batches
 
 

@@ -48,7 +48,7 @@ def test_it_is_trained_tested_and_reported_by_one_command(arg, tmp_path, capsys)
     arguments = ["train", f"--config={CONFIGS / 'retention'}.py:{arg}", f"--run={run}", *flags(SIZES)]
     assert cli.main(arguments) == 0, capsys.readouterr().err
     found = json.loads((run / "evaluation.json").read_text())
-    assert found["metrics"]["answers"] == 4 * 5 and found["chance"] == 1 / 4
+    assert found["metrics"]["answers"] == 4 * 5 and found["report"]["guessing"]["accuracy"] == 1 / 4
     assert (run / "base").exists() and found["step"] == 2
     assert (run / "report.html").exists() and (run / "plots" / "buffer.png").exists()
     assert cli.main(arguments) == 0  # a finished run is evaluated again
@@ -171,7 +171,7 @@ def test_an_answer_that_train_lacks_counts_as_wrong():
     example = {name: value[0] for name, value in batch.items()}
     unseen = example | {"label": jnp.where(example["label"] >= 0, trained.task.shape.answers, -1)}
     measured = jax.jit(last.measure)(params, unseen)
-    assert_close(np.array([measured.right, measured.answers]), np.array([0.0, 5.0]), 0)
+    assert_close(np.array([measured.correct, measured.total]), np.array([0.0, 5.0]), 0)
 
 
 def test_a_rule_that_draws_is_tested_by_the_same_draws_every_time():
@@ -181,7 +181,7 @@ def test_a_rule_that_draws_is_tested_by_the_same_draws_every_time():
     params = uniform.init(jax.random.key(0), example)
     params = jax.tree.map(lambda leaf: 10 * leaf, params)  # so that who is in the buffer matters
     measures = [jax.jit(phase.measure) for phase in (uniform, fifo)]
-    drawn, again, oldest = (measure(params, example).loss for measure in (measures[0], *measures))
+    drawn, again, oldest = (measure(params, example).loss_sum for measure in (measures[0], *measures))
     assert drawn == again != oldest
 
 
@@ -193,7 +193,7 @@ def test_the_picture_of_a_rule_that_draws_is_that_of_its_test():
     watched = trained.recipe.facts(params, {})["buffer"]
     assert any(held[0] < t - 3 for t, held in enumerate(watched["held"]) if t > 3)  # not the oldest went each time
     measured = jax.jit(trained.phases[-1].measure)(params, example)
-    assert measured.right == sum(question["given"] == question["answer"] for question in watched["questions"])
+    assert measured.correct == sum(question["given"] == question["answer"] for question in watched["questions"])
 
 
 def test_a_config_is_the_same_after_a_round_trip():

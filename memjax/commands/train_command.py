@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from absl import flags
+from etils import epath
 
 from memjax.commands.shared import command_line, make_console, report
 from memjax.config.overrides import own_flags, parse_flags
@@ -46,8 +47,7 @@ def run(arguments: Sequence[str]) -> None:
     config, folder = read_settings(arguments)
     console = make_console(quiet=not is_first())
     place = checkpoint.place(folder, config.training.checkpoints)
-    # Before the task is made, which may take a minute.
-    by_first(lambda: runs.check_changes(to_mapping(config), resolved, place, folder))
+    by_first(lambda: _check_folder(config, place, folder))  # before the task is made, which may take a minute
     prepared = prepare(config)
     console.out(prepared.recipe.label, style="bold", end="")
     console.out(f" on {prepared.task_name}, in {folder}")
@@ -56,6 +56,12 @@ def run(arguments: Sequence[str]) -> None:
     experiment.train(prepared, folder, console, launch.profile)
     experiment.evaluate(prepared, folder, command=command_line())
     by_first(lambda: report([folder, *yardsticks(folder, config)], folder, console))
+
+
+def _check_folder(config: Any, place: epath.Path, folder: Path) -> None:
+    """Raises `MemjaxError` for a folder that holds another run, and for checkpoints that are out of reach."""
+    with checkpoint.reaching(place):
+        runs.check_changes(to_mapping(config), resolved, place, folder)
 
 
 def yardsticks(folder: Path, config: Any) -> list[Path]:

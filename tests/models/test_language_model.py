@@ -10,7 +10,7 @@ from oracles import memory_network, sequence
 from oracles.checking import assert_close, float64
 
 from memjax.errors import MemjaxError
-from memjax.models import LMM, MAC, MAG, MAL, LanguageModel, MemN2NLanguage, WindowAttention, generate, language
+from memjax.models import LMM, MAC, MAG, MAL, LanguageModel, MemN2NLanguage, WindowAttention, generate, language_model
 
 VOCABULARY, WIDTH, DEPTH, HIDDEN, L = 13, 8, 2, 12, 10
 SIZES = {"width": WIDTH, "heads": 2, "persistent": 2}
@@ -110,7 +110,7 @@ def test_a_long_prompt_is_read_in_blocks(name, monkeypatch):
         return [jax.jit(make)(TOKENS[:length]) for length in (9, 10)]
 
     at_once = states()
-    monkeypatch.setattr(language, "BLOCK", 3)  # so that the last block is whole, and is not
+    monkeypatch.setattr(language_model, "BLOCK", 3)  # so that the last block is whole, and is not
     for (tokens, state), (expected, expected_state) in zip(states(), at_once, strict=True):
         np.testing.assert_array_equal(tokens, expected)
         jax.tree.map(lambda a, b: assert_close(a, b, 5e-5), state, expected_state)

@@ -87,7 +87,7 @@ class Memory(nn.Module):
         Returns:
             The state after the stream, and the sum of the auxiliary losses.
         """
-        features, mask = together((features, mask))
+        features, mask = replicate_over_sequence((features, mask))
 
         def step(memory, state, inputs):
             features, mask, key = inputs
@@ -195,7 +195,7 @@ def stream_shards() -> int:
     return jax.sharding.get_abstract_mesh().shape.get("sequence", 1)
 
 
-def together(segments: Any) -> Any:
+def replicate_over_sequence(segments: Any) -> Any:
     """Features of a stream's segments, whole on each device: a scan would ask another for each of its segments."""
     return jax.lax.with_sharding_constraint(segments, PartitionSpec()) if stream_shards() > 1 else segments
 
