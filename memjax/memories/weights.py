@@ -17,13 +17,13 @@ def _stacked(heads: tuple[int, ...], gain: float = 1.0):
     return nn.initializers.variance_scaling(gain**2, "fan_in", "truncated_normal", batch_axis=range(len(heads)))
 
 
-def _kept(retention: float):
-    """Biases of a GRU, zero but for the update gate: at rest it is `retention / (retention + 1)`, .5 for 1."""
+def _kept(time_constant: float):
+    """Biases of a GRU, zero but for the update gate: at rest it is `time_constant / (time_constant + 1)`, .5 for 1."""
 
     def init(key, shape):
         del key
         reset, update, candidate = jnp.split(jnp.zeros(shape), 3, axis=-1)
-        return jnp.concatenate([reset, update + math.log(retention), candidate], axis=-1)
+        return jnp.concatenate([reset, update + math.log(time_constant), candidate], axis=-1)
 
     return init
 
@@ -39,29 +39,29 @@ def additive_params(module: nn.Module, name: str, left: int, right: int, hidden:
 
 
 def gru_params(
-    module: nn.Module, name: str, inputs: int, hidden: int, *heads: int, gain: float = 1.0, retention: float = 1.0
+    module: nn.Module, name: str, inputs: int, hidden: int, *heads: int, gain: float = 1.0, time_constant: float = 1.0
 ) -> GRUParams:
     """`GRUParams` called `name_w_x`, ..; with `heads`, stacked over a leading axis.
 
-    At the start w_x is `gain` times as large as usual, and the state decays to 1/e in about `retention` steps.
+    At the start w_x is `gain` times as large as usual, and the state decays to 1/e in about `time_constant` steps.
     """
     return GRUParams(
         w_x=module.param(f"{name}_w_x", _stacked(heads, gain), (*heads, inputs, 3 * hidden)),
         w_h=module.param(f"{name}_w_h", _stacked(heads), (*heads, hidden, 3 * hidden)),
-        b_x=module.param(f"{name}_b_x", _kept(retention), (*heads, 3 * hidden)),
+        b_x=module.param(f"{name}_b_x", _kept(time_constant), (*heads, 3 * hidden)),
         b_h=module.param(f"{name}_b_h", _zeros, (*heads, 3 * hidden)),
     )
 
 
 def multi_head_gru_params(
-    module: nn.Module, name: str, width: int, heads: int, *, gain: float, retention: float
+    module: nn.Module, name: str, width: int, heads: int, *, gain: float, time_constant: float
 ) -> MultiHeadGRUParams:
     """`MultiHeadGRUParams` for slots and items of one width, each head `width // heads` wide; see `gru_params`."""
     hidden = width // heads
     return MultiHeadGRUParams(
         w_slot=module.param(f"{name}_w_slot", _stacked((heads,)), (heads, width, hidden)),
         w_item=module.param(f"{name}_w_item", _stacked((heads,), gain), (heads, width, hidden)),
-        gru=gru_params(module, f"{name}_gru", hidden, hidden, heads, retention=retention),
+        gru=gru_params(module, f"{name}_gru", hidden, hidden, heads, time_constant=time_constant),
         w_out=module.param(f"{name}_w_out", _dense, (heads * hidden, width)),
     )
 
