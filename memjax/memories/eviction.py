@@ -38,6 +38,8 @@ class BaseView(NamedTuple):
 
     Attributes:
         input: what has just arrived, as a question.
+        mask: which candidates there are: the entries, and the last one.
+        nop: whether the new entry itself may be evicted, so that the buffer stays as it is.
         nothing: what the policy keeps with a cell of its own for "keep all".
         own_cell: gives that cell as an entry.
         rows: given the entry that stands behind those of the buffer, all of them as the network has them.
@@ -47,6 +49,8 @@ class BaseView(NamedTuple):
     """
 
     input: Float[Array, "d"]
+    mask: Bool[Array, "M"]
+    nop: bool
     nothing: Float[Array, "k"]
     own_cell: Callable[[], Any]
     rows: Callable[[Any], Any]
@@ -72,37 +76,24 @@ class Choice(NamedTuple):
 
 
 class Eviction(NamedTuple):
-    """A step before it is written.
+    """A step before it is written, the first four as of a `Choice`.
 
     Attributes:
         evicted: the number of the candidate that is evicted, if the buffer is full.
         log_prob: of it.
         entropy: of the choice.
         probabilities: of each candidate to be evicted.
-        acted: whether the buffer is full, and the policy can learn from what it does.
         candidates: among which.
-        nothing: what the policy now keeps with a cell of its own.
-        buffer: before the step, but for what is kept with its entries.
-        new: the entry that is written.
+        write: gives the buffer after it, and what the policy now keeps with a cell of its own; by `ops.buffer_evict`,
+            or by what it is given in its place.
     """
 
     evicted: Int[Array, ""]
     log_prob: Float[Array, ""]
     entropy: Float[Array, ""]
     probabilities: Float[Array, "M"]
-    acted: Bool[Array, ""]
     candidates: Candidates
-    nothing: Float[Array, "k"]
-    buffer: ops.Buffer
-    new: Any
-
-    def write(self) -> ops.Buffer:
-        """The buffer after it; one that is not full appends."""
-        return ops.buffer_evict(self.buffer, self.evicted, self.new)
-
-    def write_straight_through(self) -> ops.Buffer:
-        """The same, by `ops.straight_through_evict`, so that whatever comes of the buffer teaches the policy."""
-        return ops.straight_through_evict(self.buffer, self.evicted, self.new, self.probabilities)
+    write: Callable[..., tuple[ops.Buffer, Array]]
 
 
 class Policy(nn.Module):
@@ -124,7 +115,7 @@ class Policy(nn.Module):
     def __call__(self, candidates: Candidates, kept: Float[Array, "M k"]) -> tuple[Float[Array, "M"], Any]:
         raise NotImplementedError(f"{type(self).__name__} has no __call__")
 
-    def evict(self, buffer: ops.Buffer, new: Any, key: Key | None, view: BaseView, *, nop: bool = True) -> Eviction:
+    def evict(self, buffer: ops.Buffer, new: Any, key: Key | None, view: BaseView) -> Eviction:
         """What is evicted for an entry that has arrived, ready to be written.
 
         Args:
@@ -132,19 +123,20 @@ class Policy(nn.Module):
             new: the entry that has arrived, with what is kept for a new one, and the time as `used`.
             key: to draw with; without one the likeliest is evicted.
             view: what the base network tells the policy.
-            nop: whether the new entry itself may be evicted, so that the buffer stays as it is.
         """
         size = buffer.entries.kept.shape[0]
-        filled = jnp.arange(size) < buffer.filled
         used, last = self.used(buffer.entries.used, new.used, view), self.last(new, view)
         rows = view.rows(last)
         logits = self.logits(rows, view)
-        mask = jnp.pad(filled, (0, 1), constant_values=nop)
-        candidates = Candidates(view.encodings(rows), mask, behind(used, new.used), view.input, logits)
-        choice, kept = self.choose(candidates, behind(buffer.entries.kept, last.kept), key)
-        new, nothing = self.written(new, view.nothing, kept[size], nop)
-        buffer = ops.Buffer(buffer.entries._replace(kept=kept[:size], used=used), buffer.filled)
-        return Eviction(*choice, self.acts(buffer.filled >= size), candidates, nothing, buffer, new)
+        candidates = Candidates(view.encodings(rows), view.mask, jnp.append(used, new.used), view.input, logits)
+        choice, kept = self.choose(candidates, jnp.append(buffer.entries.kept, last.kept[None], axis=0), key)
+
+        def write(put: Callable[..., ops.Buffer] = ops.buffer_evict) -> tuple[ops.Buffer, Array]:
+            before = ops.Buffer(buffer.entries._replace(kept=kept[:size], used=used), buffer.filled)
+            written, nothing = self.written(new, kept[size], view)
+            return put(before, choice.evicted, written), nothing
+
+        return Eviction(*choice, candidates, write)
 
     def choose(
         self, candidates: Candidates, kept: Float[Array, "M k"], key: Key | None
@@ -169,7 +161,7 @@ class Policy(nn.Module):
 
     def acts(self, full: Bool[Array, ""]) -> Bool[Array, ""]:
         """Whether what was done at a step teaches it; full: whether something had to be evicted."""
-        return jnp.zeros_like(full)
+        return full & False
 
     @staticmethod
     def test_key(key: Key) -> Key | None:
@@ -206,11 +198,7 @@ class Policy(nn.Module):
         del rows, view
         return None
 
-    def written(self, new: Any, nothing: Array, kept: Array, nop: bool) -> tuple[Any, Array]:
+    def written(self, new: Any, kept: Array, view: BaseView) -> tuple[Any, Array]:
         """The new entry as it is written, and what is kept with a cell of its own; kept: with the last candidate."""
-        return new._replace(kept=kept) if nop else new, nothing  # if it could be evicted, it was a candidate already
-
-
-def behind(rows: Float[Array, "N *d"] | Int[Array, "N"], last: Array) -> Array:
-    """Rows, and one behind them. On an Explicit mesh that one, though a constant, is split as the others are."""
-    return jnp.concatenate([rows, (last + jnp.zeros_like(rows[0]))[None]])
+        # If it could be evicted, it was a candidate already.
+        return new._replace(kept=kept) if view.nop else new, view.nothing

@@ -1,5 +1,6 @@
 """A memory that keeps a row for each of K segments, and learns which of them (LEMN)."""
 
+from functools import partial
 from typing import NamedTuple, cast
 
 import flax.linen as nn
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import unknown
-from memjax.memories.eviction import BaseView, behind
+from memjax.memories.eviction import BaseView
 from memjax.memories.memn2n import check_rows, encode_bags
 from memjax.memories.memory import Memory, Slots
 from memjax.memories.policies import policies
@@ -113,14 +114,15 @@ class EvictionMemory(Memory):
         self, state: Retained, features: Float[Array, "N d"], mask: Bool[Array, "N"], *, key: Key | None = None
     ) -> tuple[Retained, Float[Array, ""]]:
         row = jnp.where(mask[:, None], features, 0).astype(state.values.dtype).sum(0)
-        new = Row(row, self.evictor.kept(), state.step)
+        # The sum, so that on an Explicit mesh what is kept, though a constant, is split as the rest is.
+        new = Row(row, self.evictor.kept() + jnp.zeros_like(state.kept[0]), state.step)
         before = ops.Buffer(Row(state.values, state.kept, state.used), state.filled.astype(jnp.int32))
         if key is None:
             key = self.evictor.test_key(jax.random.fold_in(jax.random.key(0), state.step.astype(jnp.int32)))
         eviction = self.evictor.evict(before, new, key, self._view(state, new))
-        after = eviction.write_straight_through()
+        after, nothing = eviction.write(partial(ops.straight_through_evict, probabilities=eviction.probabilities))
         filled = after.filled.astype(state.filled.dtype)
-        written = Retained(*cast(Row, after.entries), eviction.nothing, filled, state.step + 1)
+        written = Retained(*cast(Row, after.entries), nothing, filled, state.step + 1)
         return jax.tree.map(lambda new, old: jnp.where(mask.any(), new, old), written, state), jnp.zeros(())
 
     def slots(self, state: Retained) -> Slots:
@@ -129,21 +131,26 @@ class EvictionMemory(Memory):
 
     def _view(self, state: Retained, new: Row) -> BaseView:
         """The rows as they will be if the new one comes, one older each, which stands behind them."""
-        timed = self._timed(state.values, state.filled)
+        timed, filled = self._timed(state.values, state.filled), jnp.arange(self.num_slots) < state.filled
+
+        def rows(last: Row) -> Float[Array, "M d"]:
+            newest = last.values + self.ages[0] + jnp.zeros_like(timed[0])  # the sum: as above
+            return jnp.concatenate([timed, newest[None]])
 
         def attention(rows: Float[Array, "M d"]) -> Float[Array, "M"]:
             return (rows @ self.own[0](new.values)).astype(jnp.float32) * self.width**-0.5
 
         def attended() -> Bool[Array, "K"]:
-            filled = jnp.arange(self.num_slots) < state.filled
             attention = jnp.where(filled, timed @ new.values, -jnp.inf)
             return filled & (attention == attention.max())
 
         return BaseView(
             input=new.values,
+            mask=jnp.pad(filled, (0, 1), constant_values=True),
+            nop=True,
             nothing=state.nothing,
             own_cell=lambda: new._replace(values=self.own[1]),
-            rows=lambda last: behind(timed, last.values + self.ages[0]),
+            rows=rows,
             attention=attention,
             encodings=lambda rows: rows,
             attended=attended,

@@ -96,8 +96,8 @@ class InputMatching(Learned):
     def logits(self, rows, view):
         return view.attention(rows)
 
-    def written(self, new, nothing, kept, nop):
-        del nothing, nop
+    def written(self, new, kept, view):
+        del view
         return new, kept
 
 

@@ -153,6 +153,8 @@ class Navigator(nn.Module):
 
         seen = BaseView(
             input=hidden,
+            mask=jnp.append(filled, self.nop),
+            nop=self.nop,
             nothing=state.nothing,
             own_cell=lambda: new._replace(address=self.own[0], content=self.own[1]),
             rows=lambda last: last,
@@ -160,8 +162,9 @@ class Navigator(nn.Module):
             encodings=lambda last: jnp.append(buffer.entries.content, last.content[None], axis=0),
             attended=lambda: filled & (attention == attention.max()),
         )
-        eviction = self.evictor.evict(buffer, new, evict_key, seen, nop=self.nop)
-        full, evicts = buffer.filled >= size, eviction.acted
+        eviction = self.evictor.evict(buffer, new, evict_key, seen)
+        full = buffer.filled >= size
+        evicts = self.evictor.acts(full)
 
         summed = new.content + jnp.where(filled[:, None], buffer.entries.content, 0).sum(0)
         critic = ops.gru_step(self.critic, state.critic, self.critic_in(jnp.concatenate([summed, g])))
@@ -176,7 +179,8 @@ class Navigator(nn.Module):
             attention,
             jnp.where(full, eviction.probabilities[:size], 0.0),
         )
-        return decision, NavigatorState(eviction.write(), eviction.nothing, hidden, cell, read, critic, state.step + 1)
+        after, nothing = eviction.write()
+        return decision, NavigatorState(after, nothing, hidden, cell, read, critic, state.step + 1)
 
     def _context(self, e: Float[Array, "d"], state: NavigatorState) -> tuple[Float[Array, "d"], Float[Array, "d"]]:
         if self.base == "mqn":

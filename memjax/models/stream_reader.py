@@ -173,25 +173,33 @@ class StreamReader(nn.Module):
         buffer, size = carry.buffer, self.entries
         filled = jnp.arange(size) < buffer.filled
         new = Entry(seen, self.evictor.kept(), carry.step, carry.step)
-        eviction = self.evictor.evict(buffer, new, key, self._view(carry, new, input, asked), nop=self.nop)
+        eviction = self.evictor.evict(buffer, new, key, self._view(carry, new, input, asked, filled))
         candidates = eviction.candidates
         summed = jnp.where(candidates.mask[:, None], candidates.encodings, 0).sum(0)
         critic = ops.gru_step(self.critic, carry.critic, self.critic_in(summed))
+        acted = real & (buffer.filled >= size)
         step = _Step(
-            real & eviction.acted,
+            self.evictor.acts(acted),
             eviction.log_prob,
             eviction.entropy,
             self.value_head(critic)[0],
             jnp.where(filled, buffer.entries.step, -1),
-            jnp.where(real & (buffer.filled >= size), eviction.probabilities[:size], 0.0),
+            jnp.where(acted, eviction.probabilities[:size], 0.0),
         )
-        carry_after = _Carry(eviction.write(), eviction.nothing, critic, carry.step + 1)
+        after, nothing = eviction.write()
+        carry_after = _Carry(after, nothing, critic, carry.step + 1)
         return jax.tree.map(lambda new, old: jnp.where(real, new, old), carry_after, carry), step
 
-    def _view(self, carry: _Carry, new: Entry, input: Float[Array, "d"], asked: Bool[Array, ""]) -> BaseView:
+    def _view(
+        self,
+        carry: _Carry,
+        new: Entry,
+        input: Float[Array, "d"],
+        asked: Bool[Array, ""],
+        filled: Bool[Array, "N"],
+    ) -> BaseView:
         """What the policy may ask: of the candidates the last is the newest, whose time index is 1."""
         (entries, count), places = carry.buffer, jnp.arange(self.entries)
-        filled = places < count
 
         def rows(last: Entry) -> Float[Array, "M S d"]:
             times = jnp.append(count + 1 - places, 1)
@@ -205,6 +213,8 @@ class StreamReader(nn.Module):
 
         return BaseView(
             input=input,
+            mask=jnp.append(filled, self.nop),
+            nop=self.nop,
             nothing=carry.nothing,
             own_cell=lambda: new._replace(seen=self.own[1]),
             rows=rows,
