@@ -42,9 +42,8 @@ class BaseView(NamedTuple):
         nop: whether the new entry itself may be evicted, so that the buffer stays as it is.
         nothing: what the policy keeps with a cell of its own for "keep all".
         own_cell: gives that cell as an entry.
-        rows: given the entry that stands behind those of the buffer, all of them as the network has them.
-        attention: of such rows, the logits between the input and each.
-        encodings: of such rows, the vector by which a policy knows each.
+        candidates: given the entry that stands behind those of the buffer, the encodings of all of them, and the logits
+            of the input's attention to them: those only through a function that is given too, which may not want them.
         attended: which entries of the buffer the input attends to most.
     """
 
@@ -53,9 +52,7 @@ class BaseView(NamedTuple):
     nop: bool
     nothing: Float[Array, "k"]
     own_cell: Callable[[], Any]
-    rows: Callable[[Any], Any]
-    attention: Callable[[Any], Array]
-    encodings: Callable[[Any], Array]
+    candidates: Callable[[Any, Callable[[Callable[[], Array]], Array | None]], tuple[Array, Array | None]]
     attended: Callable[[], Array]
 
 
@@ -126,9 +123,8 @@ class Policy(nn.Module):
         """
         size = buffer.entries.kept.shape[0]
         used, last = self.used(buffer.entries.used, new.used, view), self.last(new, view)
-        rows = view.rows(last)
-        logits = self.logits(rows, view)
-        candidates = Candidates(view.encodings(rows), view.mask, jnp.append(used, new.used), view.input, logits)
+        encodings, logits = view.candidates(last, self.logits)
+        candidates = Candidates(encodings, view.mask, jnp.append(used, new.used), view.input, logits)
         choice, kept = self.choose(candidates, jnp.append(buffer.entries.kept, last.kept[None], axis=0), key)
 
         def write(put: Callable[..., ops.Buffer] = ops.buffer_evict) -> tuple[ops.Buffer, Array]:
@@ -193,9 +189,9 @@ class Policy(nn.Module):
         del now, view
         return used
 
-    def logits(self, rows: Any, view: BaseView) -> Array | None:
-        """The attention logits between the input and the candidates."""
-        del rows, view
+    def logits(self, attention: Callable[[], Array]) -> Array | None:
+        """The logits of the input's attention to the candidates."""
+        del attention
         return None
 
     def written(self, new: Any, kept: Array, view: BaseView) -> tuple[Any, Array]:

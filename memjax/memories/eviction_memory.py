@@ -1,5 +1,6 @@
 """A memory that keeps a row for each of K segments, and learns which of them (LEMN)."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, cast
 
@@ -133,12 +134,11 @@ class EvictionMemory(Memory):
         """The rows as they will be if the new one comes, one older each, which stands behind them."""
         timed, filled = self._timed(state.values, state.filled), jnp.arange(self.num_slots) < state.filled
 
-        def rows(last: Row) -> Float[Array, "M d"]:
+        def candidates(last: Row, ask: Callable) -> tuple[Float[Array, "M d"], Float[Array, "M"] | None]:
             newest = last.values + self.ages[0] + jnp.zeros_like(timed[0])  # the sum: as above
-            return jnp.concatenate([timed, newest[None]])
-
-        def attention(rows: Float[Array, "M d"]) -> Float[Array, "M"]:
-            return (rows @ self.own[0](new.values)).astype(jnp.float32) * self.width**-0.5
+            rows = jnp.concatenate([timed, newest[None]])
+            scale = self.width**-0.5
+            return rows, ask(lambda: (rows @ self.own[0](new.values)).astype(jnp.float32) * scale)
 
         def attended() -> Bool[Array, "K"]:
             attention = jnp.where(filled, timed @ new.values, -jnp.inf)
@@ -150,9 +150,7 @@ class EvictionMemory(Memory):
             nop=True,
             nothing=state.nothing,
             own_cell=lambda: new._replace(values=self.own[1]),
-            rows=rows,
-            attention=attention,
-            encodings=lambda rows: rows,
+            candidates=candidates,
             attended=attended,
         )
 

@@ -1,5 +1,6 @@
 """MQN and FRMQN: agents whose memory is a buffer of a few of the views that they have had, and a policy over it."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import flax.linen as nn
@@ -151,15 +152,17 @@ class Navigator(nn.Module):
 
         new = Seen(self.address(e), self.content(e), self.evictor.kept(), state.step, state.step)
 
+        def candidates(last: Seen, ask: Callable) -> tuple[Float[Array, "M d"], Float[Array, "M"] | None]:
+            contents = jnp.append(buffer.entries.content, last.content[None], axis=0)
+            return contents, ask(lambda: jnp.append(logits, last.address @ hidden))
+
         seen = BaseView(
             input=hidden,
             mask=jnp.append(filled, self.nop),
             nop=self.nop,
             nothing=state.nothing,
             own_cell=lambda: new._replace(address=self.own[0], content=self.own[1]),
-            rows=lambda last: last,
-            attention=lambda last: jnp.append(logits, last.address @ hidden),
-            encodings=lambda last: jnp.append(buffer.entries.content, last.content[None], axis=0),
+            candidates=candidates,
             attended=lambda: filled & (attention == attention.max()),
         )
         eviction = self.evictor.evict(buffer, new, evict_key, seen)

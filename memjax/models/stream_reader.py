@@ -1,5 +1,6 @@
 """LEMN: a MemN2N whose memory is a buffer of few entries, a policy that says what leaves it, and a critic."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import flax.linen as nn
@@ -201,9 +202,11 @@ class StreamReader(nn.Module):
         """What the policy may ask: of the candidates the last is the newest, whose time index is 1."""
         (entries, count), places = carry.buffer, jnp.arange(self.entries)
 
-        def rows(last: Entry) -> Float[Array, "M S d"]:
+        def candidates(last: Entry, ask: Callable) -> tuple[Float[Array, "M d"], Float[Array, "M"] | None]:
             times = jnp.append(count + 1 - places, 1)
-            return self._timed(jnp.append(entries.seen, last.seen[None], axis=0), times)
+            rows = self._timed(jnp.append(entries.seen, last.seen[None], axis=0), times)
+            logits = ask(lambda: self._attention(rows, jnp.append(filled, True), input))
+            return rows[:, 1 if rows.shape[1] == self.base.tables else 0], logits
 
         def attended() -> Bool[Array, "N"]:
             # Of the entries alone, the newest has time index 1.
@@ -217,9 +220,7 @@ class StreamReader(nn.Module):
             nop=self.nop,
             nothing=carry.nothing,
             own_cell=lambda: new._replace(seen=self.own[1]),
-            rows=rows,
-            attention=lambda rows: self._attention(rows, jnp.append(filled, True), input),
-            encodings=lambda rows: rows[:, 1 if rows.shape[1] == self.base.tables else 0],
+            candidates=candidates,
             attended=attended,
         )
 
