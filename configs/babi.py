@@ -25,7 +25,7 @@ def memory_sizes(name: str, joint: bool) -> dict:
     encoder = {"layers": 3 if joint else 2, "heads": 4}
     # Ours to choose: some twenty sentences at most, and about K / sqrt(N). With 1 and 1 few slots come to be used.
     # Small slots at the start are quicker to be written over.
-    start = {"retention": 20.0, "write_gain": 6.0, "initial_std": 0.2}
+    start = {"time_constant": 20.0, "write_gain": 6.0, "initial_std": 0.2}
     rehearsal = {"encoder": "transformer", "normalize": "slots", **start, **encoder}
     controlled = {"memory_width": 64 if joint else 32, "read_heads": 4, "hidden": 256 if joint else 64}
     sizes = {
@@ -37,8 +37,8 @@ def memory_sizes(name: str, joint: bool) -> dict:
         "nutm": {**controlled, "programs": 4, "program_width": 16, "key_penalty": 0.1},
         "rehearsal": rehearsal,
         "retention": {"policy": "st"},
-        "stm": {"memory_width": 32 if joint else 16, "retention": 1000.0},
-        "surprise": {**encoder, "memory_heads": 1, "momentum": True, "forgetting": True, "retention": 1000.0},
+        "stm": {"memory_width": 32 if joint else 16, "time_constant": 1000.0},
+        "surprise": {**encoder, "memory_heads": 1, "momentum": True, "forgetting": True, "time_constant": 1000.0},
     }
     return sizes.get(name, {})
 

@@ -33,7 +33,7 @@ SIZES = {
     "long": {"facts": 2000, "length": 1000, "queries": 40, "answers": 30, "evidence": 10, "groups": 20},
 }
 
-START = {"initial_std": 1.0, "retention": 1.0, "write_gain": 1.0}
+START = {"initial_std": 1.0, "time_constant": 1.0, "write_gain": 1.0}
 
 
 def memory_sizes(name: str, on_cpu: bool) -> dict:
@@ -50,8 +50,8 @@ def memory_sizes(name: str, on_cpu: bool) -> dict:
         "nutm": {**controlled, "programs": 4, "program_width": 16, "key_penalty": 0.1},
         "rehearsal": rehearsal,
         "retention": {"policy": "st"},
-        "stm": {"memory_width": 16 if on_cpu else 32, "retention": 1000.0},
-        "surprise": {**encoder, "memory_heads": 1, "momentum": True, "forgetting": True, "retention": 1000.0},
+        "stm": {"memory_width": 16 if on_cpu else 32, "time_constant": 1000.0},
+        "surprise": {**encoder, "memory_heads": 1, "momentum": True, "forgetting": True, "time_constant": 1000.0},
     }
     return sizes.get(name, {})
 

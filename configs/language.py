@@ -33,7 +33,7 @@ def get_config(arg: str = "ptb") -> ConfigDict:
 
     config.model = ConfigDict({"layer": values["layer"], "width": 200 if words else 128, "depth": 2, "heads": 4})
     config.model.update(hidden=400 if words else 256, window=64, persistent=0)
-    config.model.update(momentum=True, forgetting=True, retention=1000.0, gradient_at="token", chunk=32)
+    config.model.update(momentum=True, forgetting=True, time_constant=1000.0, gradient_at="token", chunk=32)
     config.model.update(dropout=0.3 if words else 0.0, dtype="float32")
 
     if values["layer"] == "memn2n":  # the paper's sizes; it has no dropout, and plain SGD until nothing improves

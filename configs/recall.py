@@ -29,7 +29,9 @@ def get_config(arg: str = "lmm") -> ConfigDict:
     config.task.update(length=64, longest=16, train=100_000, valid=500, test=100, seed=0)
 
     config.model = ConfigDict({"layer": layer, "width": 64, "depth": 2, "heads": 2, "hidden": 0, "window": 16})
-    config.model.update(persistent=0, momentum=True, forgetting=True, retention=1000.0, dropout=0.0, dtype="float32")
+    config.model.update(
+        persistent=0, momentum=True, forgetting=True, time_constant=1000.0, dropout=0.0, dtype="float32"
+    )
     config.model.update(gradient_at="chunk" if values["chunked"] else "token", chunk=16)
 
     config.optimizer = ConfigDict({"learning_rate": 3e-3, "warmup_steps": 100, "decay_steps": 500, "clip_norm": 1.0})

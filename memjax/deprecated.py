@@ -1,8 +1,11 @@
-"""Names of the version before, which still work for one version, with a warning."""
+"""Names and keywords of the version before, which still work for one version, with a warning."""
 
+import functools
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from memjax.errors import require
 
 
 def renamed(module: str, names: Mapping[str, Any], name: str) -> Any:
@@ -24,3 +27,48 @@ def renamed(module: str, names: Mapping[str, Any], name: str) -> Any:
     message = f"{module}.{name} is called {module}.{new.__name__} now; the old name goes with the next version"
     warnings.warn(message, DeprecationWarning, stacklevel=3)
     return new
+
+
+def old_keyword(old: str, *, new: str) -> Callable[[Any], Any]:
+    """A class that still takes a keyword by its old name, with a `DeprecationWarning`.
+
+    >>> from dataclasses import dataclass
+    >>> @old_keyword("depth", new="layers")
+    ... @dataclass
+    ... class Stack:
+    ...     layers: int
+    >>> Stack(depth=2), new_names(Stack, {"depth": 2})
+    (Stack(layers=2), {'layers': 2})
+    """
+
+    def decorate(cls: Any) -> Any:
+        make = cls.__init__
+
+        @functools.wraps(make)
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+            if old in kwargs:
+                warn_of_keywords(cls, kwargs)
+                kwargs = new_names(cls, kwargs)
+            make(self, *args, **kwargs)
+
+        cls.__init__ = __init__
+        cls.renamed_keywords = {**getattr(cls, "renamed_keywords", {}), old: new}
+        return cls
+
+    return decorate
+
+
+def new_names(cls: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a class by their names of today. Raises `MemjaxError` for one that is given by both."""
+    names = getattr(cls, "renamed_keywords", {})
+    for old in names.keys() & settings.keys():
+        require(names[old] not in settings, f"{old} is called {names[old]} now; give {names[old]} alone")
+    return {names.get(key, key): value for key, value in settings.items()}
+
+
+def warn_of_keywords(cls: Any, settings: Mapping[str, Any], stacklevel: int = 3) -> None:
+    """Warns of settings that are given by their old names."""
+    names = getattr(cls, "renamed_keywords", {})
+    for old in names.keys() & settings.keys():
+        message = f"{cls.__name__}: {old} is called {names[old]} now; the old name goes with the next version"
+        warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)

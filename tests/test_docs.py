@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import memjax
-from memjax import memories
+from memjax import layers, memories
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -150,6 +150,8 @@ def test_the_signatures_are_those_of_the_source(tools):
     assert signature(memjax.functional) == ("(memory: Memory)", "FunctionalMemory")
     arguments, _ = signature(memories.DNC)
     assert arguments.startswith("(num_slots: int, width: int, memory_width: int = 64")
+    by_name = ", *, persistent: int = 0, momentum: bool = True, forgetting: bool = True, gradient_at: Literal["
+    assert signature(layers.MAG)[0].startswith(f"(width: int, heads: int, window: int{by_name}")
     assert signature(memories.Slots)[0] == "(values: Float[Array, '*B K d'], mask: Bool[Array, '*B K'])"
 
 

@@ -15,13 +15,13 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "typing": (set(), {"jax", "jaxtyping", "numpy"}),
     "errors": (set(), set()),
     "checks": ({"errors"}, set()),
-    "deprecated": (set(), set()),
+    "deprecated": ({"errors"}, set()),
     "files": ({"errors"}, set()),
     "archives": ({"errors"}, set()),
     "ops": ({"errors", "typing"}, {"jax", "jaxtyping", "numpy"}),
     "environments": ({"archives", "errors", "files", "typing"}, {"jax", "numpy"}),
     "memories": ({"deprecated", "errors", "ops", "typing"}, {"flax", "jax", "numpy"}),
-    "layers": ({"errors", "memories", "ops", "typing"}, {"flax", "jax"}),
+    "layers": ({"checks", "deprecated", "errors", "memories", "ops", "typing"}, {"flax", "jax"}),
     "functional": ({"errors", "memories", "typing"}, {"jax"}),
     "tasks": ({"archives", "checks", "environments", "errors", "files", "typing"}, {"numpy"}),
     "models": (
@@ -31,15 +31,26 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "packing": ({"errors", "typing"}, {"numpy"}),
     "streaming": ({"errors", "files", "models", "packing", "tasks", "typing"}, {"jax", "numpy"}),
     # What all families share knows none of them, no task and no memory.
-    "config": ({"checks", "errors"}, {"absl", "ml_collections"}),
+    "config": ({"checks", "deprecated", "errors"}, {"absl", "ml_collections"}),
     "training": (
         {"config", "errors", "files", "ops", "typing"},
         {"absl", "chex", "etils", "flax", "grain", "jax", "numpy", "optax", "orbax", "rich", "tensorboardX"},
     ),
     "reporting": ({"errors", "files"}, {"matplotlib", "numpy", "rich"}),
     "experiments": (
-        {"checks", "config", "environments", "errors", "functional", "layers", "memories", "models", "ops", "reporting"}
-        | {"streaming", "tasks", "training", "typing"},
+        {
+            "checks",
+            "config",
+            "deprecated",
+            "environments",
+            "errors",
+            "functional",
+            "layers",
+            "memories",
+            "models",
+            "ops",
+        }
+        | {"reporting", "streaming", "tasks", "training", "typing"},
         {"absl", "flax", "jax", "numpy", "optax", "rich"},
     ),
     "program": ({"errors"}, set()),

@@ -40,8 +40,11 @@ def _of_function(function) -> tuple[str, str | None] | None:
 
 
 def _of_class(cls) -> tuple[str, str | None] | None:
+    by_name: set[str] = set()
     if dataclasses.is_dataclass(cls):
-        names = [f.name for f in dataclasses.fields(cls) if f.init and f.name not in ("parent", "name")]
+        fields = [f for f in dataclasses.fields(cls) if f.init and f.name not in ("parent", "name")]
+        by_name = {f.name for f in fields if f.kw_only}
+        names = [f.name for f in sorted(fields, key=lambda f: f.kw_only)]
     elif hasattr(cls, "_fields"):
         names = list(cls._fields)
     else:
@@ -55,4 +58,6 @@ def _of_class(cls) -> tuple[str, str | None] | None:
                     written[ast.unparse(node.target)] = f": {ast.unparse(node.annotation)}{default}"
     # A field with a factory has a call for a default, which says nothing to a reader.
     parts = [name + written.get(name, "").replace("field(default_factory=dict)", "{}") for name in names]
+    if by_name:
+        parts.insert(len(parts) - len(by_name), "*")
     return f"({', '.join(parts)})", None

@@ -7,6 +7,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
+from memjax.deprecated import new_names
 from memjax.errors import MemjaxError, require, unknown
 
 LARGEST_INT = 2**31 - 1
@@ -29,6 +30,8 @@ def typed(cls: type, mapping: Any, path: str) -> Any:
     require(isinstance(mapping, Mapping), f"{path} must be a group of settings, not {mapping!r}")
     hints, fields = typing.get_type_hints(cls), dataclasses.fields(cls)
     names = [field.name for field in fields]
+    with setting(path):
+        mapping = new_names(cls, mapping)  # what an older version wrote
     for key in mapping:
         if key not in names:
             raise unknown("setting", f"{path}.{key}", [f"{path}.{name}" for name in names])

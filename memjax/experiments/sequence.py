@@ -15,7 +15,7 @@ from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
 from memjax.errors import require
 from memjax.experiments.family import Compared, DtypeName, Family, require_whole_streams
 from memjax.experiments.report_columns import ACCURACY, ERROR
-from memjax.layers import LMM, MAC, MAG, MAL, WindowAttention
+from memjax.layers import LMM, MAC, MAG, MAL, SurpriseSettings, WindowAttention
 from memjax.models import LanguageModel, MemN2NLanguage, SequenceModel
 from memjax.models.language_model import BLOCK
 from memjax.reporting.description import Column, Report, tag_panels
@@ -30,36 +30,27 @@ from memjax.typing import Key, Params
 LAYERS = {"attention": WindowAttention, "lmm": LMM, "mac": MAC, "mag": MAG, "mal": MAL}
 
 
-@dataclass(frozen=True)
-class SequenceModelConfig:
-    """A language model and its layers (see `memjax.models.language_model` and the layers' own words for each size).
+@dataclass(kw_only=True, unsafe_hash=True)
+class SequenceModelConfig(SurpriseSettings):
+    """A language model and its layers (see `memjax.models.language_model` and `SurpriseSettings`).
 
-    window: of attention; the layer lmm has none. gradient_at, chunk, retention: of the memory. memn2n is a model of its
-    own: depth is its hops, window its memory.
+    window: of attention; the layer lmm has none. memn2n is a model of its own: depth is its hops, window its memory.
     """
 
     layer: Literal["attention", "lmm", "mac", "mag", "mal", "memn2n"]
-    width: int
     depth: int
-    heads: int
     hidden: int
     window: int
-    persistent: int
-    momentum: bool
-    forgetting: bool
-    gradient_at: Literal["token", "chunk"]
-    chunk: int
-    retention: float
     dropout: float
-    dtype: DtypeName
+    dtype: DtypeName = "float32"
 
     def __post_init__(self):
+        super().__post_init__()
         check_widths(self, "width")
         check_counts(self, 1, "depth")
-        at_least(self, 1, "heads", "window", "chunk")
-        at_least(self, 0, "hidden", "persistent")
+        at_least(self, 1, "window")
+        at_least(self, 0, "hidden")
         at_most(self, LARGEST_WIDTH, "hidden", "window", "chunk")
-        require(0 < self.retention <= 1e6, f"retention must be above 0 and at most 1e6, not {self.retention}")
         for name in ("momentum", "forgetting"):
             require(
                 self.remembers or getattr(self, name),

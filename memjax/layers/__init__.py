@@ -2,7 +2,19 @@
 
 from memjax.layers.cells import DNCCell, ExternalCell, NTMCell, NUTMCell
 from memjax.layers.lmm import LMM
+from memjax.layers.surprise_settings import SurpriseSettings
 from memjax.layers.titans import MAC, MAG, MAL
 from memjax.layers.window_attention import WindowAttention
 
-__all__ = ["LMM", "MAC", "MAG", "MAL", "DNCCell", "ExternalCell", "NTMCell", "NUTMCell", "WindowAttention"]
+__all__ = [
+    "LMM",
+    "MAC",
+    "MAG",
+    "MAL",
+    "DNCCell",
+    "ExternalCell",
+    "NTMCell",
+    "NUTMCell",
+    "SurpriseSettings",
+    "WindowAttention",
+]

@@ -7,27 +7,20 @@ import jax
 import jax.numpy as jnp
 
 from memjax import ops
-from memjax.errors import require
-from memjax.layers.stream_state import check_stream, memory_settings, persistent_tokens
+from memjax.layers.stream_state import check_stream, persistent_tokens
+from memjax.layers.surprise_settings import SurpriseLayer, SurpriseSettings
 from memjax.memories.surprise import EPSILON, empty_memory, surprise_gates, unit
-from memjax.typing import Any, Array, Bool, Float
+from memjax.typing import Array, Bool, Float
 
 
 class HeadMemory(nn.Module):
     """A linear surprise memory for each head, with gates that are functions of the token: `ops.surprise_linear`.
 
     `log_keep` and `log_momentum` are log-sigmoids and `lr` a sigmoid of x W + b: with keys of length 1, rates below 1
-    are stable. retention: for about how many tokens, at the start, a memory keeps what is not written over.
-    gradient_at: "token", exact; or "chunk", as published for training. `momentum=False`, `forgetting=False`: the
-    ablations of Titans (2501.00663), Table 5.
+    are stable. What the settings do: see `SurpriseSettings`.
     """
 
-    heads: int
-    momentum: bool = True
-    forgetting: bool = True
-    gradient_at: str = "token"
-    chunk: int = 64
-    retention: float = 1000.0
+    settings: SurpriseSettings
 
     @nn.compact
     def __call__(
@@ -41,11 +34,14 @@ class HeadMemory(nn.Module):
     ) -> tuple[Float[Array, "L H dh"], ops.SurpriseState]:
         """Writes every token and reads the memory after it; what is masked writes nothing."""
         # In float32 whatever dtype the rest has: gates are near 1, and many are multiplied.
-        logits = nn.Dense(3 * self.heads, name="gates")(x.astype(jnp.float32))
-        gates = surprise_gates(logits, momentum=self.momentum, forgetting=self.forgetting, retention=self.retention)
+        own = self.settings
+        logits = nn.Dense(3 * own.heads, name="gates")(x.astype(jnp.float32))
+        gates = surprise_gates(
+            logits, momentum=own.momentum, forgetting=own.forgetting, time_constant=own.time_constant
+        )
 
         def one_head(state, *tokens):
-            return ops.surprise_linear(*tokens, state, mask=mask, gradient_at=self.gradient_at, chunk_size=self.chunk)
+            return ops.surprise_linear(*tokens, state, mask=mask, gradient_at=own.gradient_at, chunk_size=own.chunk)
 
         tokens = (unit(q), unit(k), v, *gates)
         return jax.vmap(one_head, (0, *[1] * 6), (1, 0))(state, *tokens)
@@ -58,7 +54,7 @@ class SurpriseLayerState(NamedTuple):
     recent: Float[Array, "3 d3"]
 
 
-class LMM(nn.Module):
+class LMM(SurpriseLayer):
     """`out = (rmsnorm(M_t(q_t)) * silu(x W_g)) W_o`, each head a `HeadMemory`, which says what its settings do.
 
     `q, k, v = silu(conv(x W))`, with a causal convolution over 4 tokens for each channel. Source: Titans (2501.00663),
@@ -75,7 +71,7 @@ class LMM(nn.Module):
         forgetting: False is the paper's ablation.
         gradient_at: "token", exact; or "chunk", as published for training.
         chunk: how many tokens are written at once.
-        retention: for about how many tokens, at the start, a memory keeps what is not written over.
+        time_constant: for about how many tokens a memory keeps what is not written over, at the start.
         dtype: of the products.
 
     >>> import jax, jax.numpy as jnp
@@ -87,20 +83,8 @@ class LMM(nn.Module):
     ((2, 8), (2, 4, 4))
     """
 
-    width: int
-    heads: int
-    persistent: int = 0
-    momentum: bool = True
-    forgetting: bool = True
-    gradient_at: str = "token"
-    chunk: int = 64
-    retention: float = 1000.0
-    dtype: Any = jnp.float32
-
     def setup(self):
-        self.remember = HeadMemory(self.heads, **memory_settings(self))
-        whole = self.gradient_at == "token" or self.persistent % self.chunk == 0
-        require(whole, f"persistent {self.persistent} must be a multiple of chunk {self.chunk} with gradient_at=chunk")
+        self.remember = HeadMemory(self.settings)
         self.project = nn.Dense(3 * self.width, use_bias=False, dtype=self.dtype)
         self.taps = self.param("taps", nn.initializers.normal(0.5), (4, 3 * self.width))
         self.norm = nn.RMSNorm(EPSILON, dtype=self.dtype)

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax.errors import require
-from memjax.typing import Any, Array, State
+from memjax.typing import Array, State
 
 
 def persistent_tokens(module: nn.Module, *shape: int) -> Array:
@@ -14,17 +14,6 @@ def persistent_tokens(module: nn.Module, *shape: int) -> Array:
     None are no parameter, for an empty one could not be saved.
     """
     return module.param("persistent", nn.initializers.normal(1.0), shape) if all(shape) else jnp.zeros(shape)
-
-
-def memory_settings(layer: nn.Module) -> dict[str, Any]:
-    """What a layer has of the settings of `HeadMemory`, to be handed on; `MemjaxError` for those that cannot be."""
-    require(layer.heads >= 1, f"heads must be at least 1, not {layer.heads}")
-    require(layer.width % layer.heads == 0, f"width {layer.width} must be a multiple of heads {layer.heads}")
-    require(layer.persistent >= 0, f"persistent must be at least 0, not {layer.persistent}")
-    require(layer.chunk >= 1, f"chunk must be at least 1, not {layer.chunk}")
-    require(0 < layer.retention <= 1e6, f"retention must be above 0 and at most 1e6, not {layer.retention}")
-    names = ("momentum", "forgetting", "gradient_at", "chunk", "retention")
-    return {name: getattr(layer, name) for name in names if hasattr(layer, name)}
 
 
 def check_stream(x: Array, width: int, state: State | None, empty: State) -> None:

@@ -9,10 +9,11 @@ import jax.numpy as jnp
 from memjax import ops
 from memjax.errors import require
 from memjax.layers.lmm import LMM, HeadMemory, SurpriseLayerState
-from memjax.layers.stream_state import check_stream, memory_settings, persistent_tokens
+from memjax.layers.stream_state import check_stream, persistent_tokens
+from memjax.layers.surprise_settings import SurpriseLayer
 from memjax.layers.window_attention import WindowAttention, WindowState, attend
 from memjax.memories.surprise import EPSILON, empty_memory, unit
-from memjax.typing import Any, Array, Bool, Float, Int
+from memjax.typing import Array, Bool, Float, Int
 
 
 class BothState(NamedTuple):
@@ -27,7 +28,7 @@ def _both(layer: nn.Module, state: BothState | None) -> BothState:
     return layer.initial_state() if state is None else state
 
 
-class MAG(nn.Module):
+class MAG(SurpriseLayer):
     """Memory as a gate: `rmsnorm(attention(x)) * silu(rmsnorm(LMM(x)))`, attention over a sliding window.
 
     Source: Titans (2501.00663), 4.2: both outputs normalised with learned weights, then gated together; on the
@@ -43,24 +44,15 @@ class MAG(nn.Module):
         forgetting: False is the paper's ablation.
         gradient_at: "token" or "chunk".
         chunk: how many tokens are written at once.
-        retention: for about how many tokens a memory keeps what is not written over, at the start.
+        time_constant: for about how many tokens a memory keeps what is not written over, at the start.
         dtype: of the products.
     """
 
-    width: int
-    heads: int
     window: int
-    persistent: int = 0
-    momentum: bool = True
-    forgetting: bool = True
-    gradient_at: str = "token"
-    chunk: int = 64
-    retention: float = 1000.0
-    dtype: Any = jnp.float32
 
     def setup(self):
         self.attention = WindowAttention(self.width, self.heads, self.window, self.persistent, self.dtype)
-        self.memory = LMM(self.width, self.heads, self.persistent, dtype=self.dtype, **memory_settings(self))
+        self.memory = LMM.of(self)
         self.norms = [nn.RMSNorm(EPSILON, dtype=self.dtype) for _ in "ab"]
 
     def initial_state(self) -> BothState:
@@ -73,7 +65,7 @@ class MAG(nn.Module):
         return self.norms[0](attended) * nn.silu(self.norms[1](remembered)), BothState(attention, memory)
 
 
-class MAL(nn.Module):
+class MAL(SurpriseLayer):
     """Memory as a layer: `attention(LMM(x))`, over a sliding window. Source: Titans (2501.00663), 4.3.
 
     Persistent tokens stand before the memory; see `WindowAttention` and `LMM`.
@@ -87,24 +79,15 @@ class MAL(nn.Module):
         forgetting: False is the paper's ablation.
         gradient_at: "token" or "chunk".
         chunk: how many tokens are written at once.
-        retention: for about how many tokens a memory keeps what is not written over, at the start.
+        time_constant: for about how many tokens a memory keeps what is not written over, at the start.
         dtype: of the products.
     """
 
-    width: int
-    heads: int
     window: int
-    persistent: int = 0
-    momentum: bool = True
-    forgetting: bool = True
-    gradient_at: str = "token"
-    chunk: int = 64
-    retention: float = 1000.0
-    dtype: Any = jnp.float32
 
     def setup(self):
         self.attention = WindowAttention(self.width, self.heads, self.window, 0, self.dtype)
-        self.memory = LMM(self.width, self.heads, self.persistent, dtype=self.dtype, **memory_settings(self))
+        self.memory = LMM.of(self)
 
     def initial_state(self) -> BothState:
         return BothState(self.attention.initial_state(), self.memory.initial_state())
@@ -126,7 +109,7 @@ class ContextState(NamedTuple):
     filled: Int[Array, ""]
 
 
-class MAC(nn.Module):
+class MAC(SurpriseLayer):
     """Memory as a context: attention over `[persistent | h | x]` of a segment, its output written and read again.
 
     For segments of `window` tokens: `h_t = M(x_t W_q)`, M as it was before the segment; `y = attention`, where token t
@@ -140,25 +123,25 @@ class MAC(nn.Module):
         heads: of both.
         window: the tokens of a segment.
         persistent: how many learned tokens stand before all.
-        momentum: as of `LMM`, and so are the next three.
+        momentum: as of `LMM`, and so are the next four.
         forgetting: False is the paper's ablation.
+        gradient_at: "token" alone.
         chunk: how many tokens are written at once.
-        retention: for about how many tokens a memory keeps what is not written over, at the start.
+        time_constant: for about how many tokens a memory keeps what is not written over, at the start.
         dtype: of the products.
     """
 
-    width: int
-    heads: int
     window: int
-    persistent: int = 0
-    momentum: bool = True
-    forgetting: bool = True
-    chunk: int = 64
-    retention: float = 1000.0
-    dtype: Any = jnp.float32
+
+    def __post_init__(self):
+        super().__post_init__()
+        require(
+            self.gradient_at == "token",
+            "gradient_at=chunk is not for MAC, whose state has no chunk's start; leave it out, or take MAG or MAL",
+        )
 
     def setup(self):
-        self.remember = HeadMemory(self.heads, **memory_settings(self))
+        self.remember = HeadMemory(self.settings)
         require(self.window >= 1, f"window must be at least 1, not {self.window}")
 
         def dense(width):

@@ -1,11 +1,13 @@
 """Continual Memory (Zhang et al. 2021): the predecessor of Rehearsal Memory, with a multi-head gated update."""
 
 from memjax import ops
+from memjax.deprecated import old_keyword
 from memjax.errors import require
 from memjax.memories.rehearsal import RehearsalMemory
 from memjax.memories.weights import multi_head_gru_params
 
 
+@old_keyword("retention", new="time_constant")
 class ContinualMemory(RehearsalMemory):
     """Continual Memory, Eq. 1 to 3: as `RehearsalMemory`, but Z small GRUs between projections update each slot.
 
@@ -21,7 +23,7 @@ class ContinualMemory(RehearsalMemory):
         encoder: "transformer" or "gru".
         normalize: "slots" or "items".
         initial_std: of the slots before the first segment.
-        retention: for about how many segments a slot keeps what is not overwritten, at the start.
+        time_constant: for about how many segments a slot keeps what is not overwritten, at the start.
         write_gain: how strongly a slot takes items in, at the start.
         dtype: of the products.
         update_heads: Z.
@@ -37,5 +39,5 @@ class ContinualMemory(RehearsalMemory):
 
     def update_params(self) -> ops.MultiHeadGRUParams:
         return multi_head_gru_params(
-            self, "update", self.width, self.update_heads, gain=self.write_gain, retention=self.retention
+            self, "update", self.width, self.update_heads, gain=self.write_gain, time_constant=self.time_constant
         )

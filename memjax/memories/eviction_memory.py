@@ -1,6 +1,8 @@
 """A memory that keeps a row for each of K segments, and learns which of them (LEMN)."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, cast
 
 import flax.linen as nn
 import jax
@@ -8,9 +10,10 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import unknown
+from memjax.memories.eviction import BaseView
 from memjax.memories.memn2n import check_rows, encode_bags
 from memjax.memories.memory import Memory, Slots
-from memjax.memories.policies import Candidates, policies
+from memjax.memories.policies import policies
 from memjax.typing import Any, Array, Bool, Float, Key
 
 
@@ -34,12 +37,26 @@ class Retained(NamedTuple):
     step: Float[Array, ""]
 
 
-class EvictionMemory(Memory):
-    """The rows of `MemN2NMemory`, but a policy says which one goes when the K + 1st comes; it may be that one itself.
+class Row(NamedTuple):
+    """An entry of the buffer.
 
-    Slots: `row + T(age)`, the age a row's place from the newest. With a key, as in training, what goes is drawn;
-    without one the likeliest goes, or with "uniform" one that is drawn by the segment's number, so that every test is
-    the same.
+    Attributes:
+        values: the row.
+        kept: what the policy keeps with it.
+        used: when it was last attended to.
+    """
+
+    values: Float[Array, "*K d"]
+    kept: Float[Array, "*K k"]
+    used: Float[Array, "*K"]
+
+
+class EvictionMemory(Memory):
+    """The rows of `MemN2NMemory`, but a policy says which is evicted when the K + 1st comes; that one itself, perhaps.
+
+    Slots: `row + T(age)`, the age a row's place from the newest. With a key, as in training, what is evicted is drawn;
+    without one it is the likeliest row, or with "uniform" one that is drawn by the segment's number, so that every test
+    is the same.
 
     Source: Learning What to Remember, Long-term Episodic Memory Networks (LEMN), 3.1. There a reward teaches the policy
     (`models.StreamReader`); here the gradient of whatever is asked of the slots, through `ops.straight_through_evict`,
@@ -75,16 +92,19 @@ class EvictionMemory(Memory):
     def setup(self):
         self.validate()
         self.project = nn.Dense(self.width, use_bias=False, dtype=self.dtype)
-        self.chooses = policies[self.policy](self.width)
-        # A policy that learns sees one row more than there are slots.
-        ages = self.num_slots + self.chooses.learned
+        # Its name in checkpoints is that of the first version.
+        self.evictor = policies[self.policy](self.width, name="chooses")
+        ages = self.evictor.places(self.num_slots)
         self.ages = self.param("ages", nn.initializers.normal(0.1), (ages, self.width))
-        if self.chooses.own_cell:
-            self.attention = nn.Dense(self.width, use_bias=False, dtype=self.dtype)
-            self.nothing = self.param("nothing", nn.initializers.normal(0.1), (self.width,))
+        self.own = self.evictor.own(self._declare_own)
+
+    def _declare_own(self) -> tuple[nn.Dense, Array]:
+        """What IM attends with, and its own cell."""
+        nothing = self.param("nothing", nn.initializers.normal(0.1), (self.width,))
+        return nn.Dense(self.width, use_bias=False, dtype=self.dtype, name="attention"), nothing
 
     def initial_state(self) -> Retained:
-        size, kept = self.num_slots, self.chooses.kept()
+        size, kept = self.num_slots, self.evictor.kept()
         rows = jnp.zeros((size, self.width)), jnp.zeros((size, len(kept))), jnp.zeros(size)
         return Retained(*rows, kept, jnp.zeros(()), jnp.zeros(()))
 
@@ -95,46 +115,47 @@ class EvictionMemory(Memory):
         self, state: Retained, features: Float[Array, "N d"], mask: Bool[Array, "N"], *, key: Key | None = None
     ) -> tuple[Retained, Float[Array, ""]]:
         row = jnp.where(mask[:, None], features, 0).astype(state.values.dtype).sum(0)
-        size, policy = self.num_slots, self.chooses
-        filled = jnp.arange(size) < state.filled
-        candidates = self._candidates(state, filled, row)
-        last = state.nothing if policy.own_cell else policy.kept()
-        if key is None and policy.drawn:
-            key = jax.random.fold_in(jax.random.key(0), state.step.astype(jnp.int32))
-        choice, kept = policy.choose(candidates, _behind(state.kept, last), key)
-
-        new = row, policy.kept() if policy.own_cell else kept[size], state.step
-        before = ops.Buffer((state.values, kept[:size], candidates.used[:size]), state.filled.astype(jnp.int32))
-        (values, kept_after, used), count = ops.straight_through_evict(before, choice.goes, new, choice.probabilities)
-        nothing = kept[size] if policy.own_cell else state.nothing
-        written = Retained(values, kept_after, used, nothing, count.astype(state.filled.dtype), state.step + 1)
+        # The sum, so that on an Explicit mesh what is kept, though a constant, is split as the rest is.
+        new = Row(row, self.evictor.kept() + jnp.zeros_like(state.kept[0]), state.step)
+        before = ops.Buffer(Row(state.values, state.kept, state.used), state.filled.astype(jnp.int32))
+        if key is None:
+            key = self.evictor.test_key(jax.random.fold_in(jax.random.key(0), state.step.astype(jnp.int32)))
+        eviction = self.evictor.evict(before, new, key, self._view(state, new))
+        after, nothing = eviction.write(partial(ops.straight_through_evict, probabilities=eviction.probabilities))
+        filled = after.filled.astype(state.filled.dtype)
+        written = Retained(*cast(Row, after.entries), nothing, filled, state.step + 1)
         return jax.tree.map(lambda new, old: jnp.where(mask.any(), new, old), written, state), jnp.zeros(())
 
     def slots(self, state: Retained) -> Slots:
         filled = jnp.arange(self.num_slots) < state.filled
         return Slots(jnp.where(filled[:, None], self._timed(state.values, state.filled - 1), 0), filled)
 
-    def _candidates(self, state: Retained, filled: Bool[Array, "K"], row: Float[Array, "d"]) -> Candidates:
-        """The rows as they will be if the new one comes, one older each, and behind them that one or "keep all"."""
-        policy = self.chooses
-        last = self.nothing if policy.own_cell else row
-        rows = _behind(self._timed(state.values, state.filled), last + self.ages[0])
-        mask, used = jnp.pad(filled, (0, 1), constant_values=True), _behind(state.used, state.step)
-        logits = jnp.zeros_like(used)
-        if policy.own_cell:
-            logits = (rows @ self.attention(row)).astype(jnp.float32) * self.width**-0.5
-        if policy.by_use:
-            attended = jnp.where(filled, rows[:-1] @ row, -jnp.inf)
-            used = jnp.where(mask & jnp.pad(attended == attended.max(), (0, 1)), state.step, used)
-        return Candidates(rows, mask, used, row, logits)
+    def _view(self, state: Retained, new: Row) -> BaseView:
+        """The rows as they will be if the new one comes, one older each, which stands behind them."""
+        timed, filled = self._timed(state.values, state.filled), jnp.arange(self.num_slots) < state.filled
+
+        def candidates(last: Row, ask: Callable) -> tuple[Float[Array, "M d"], Float[Array, "M"] | None]:
+            newest = last.values + self.ages[0] + jnp.zeros_like(timed[0])  # the sum: as above
+            rows = jnp.concatenate([timed, newest[None]])
+            scale = self.width**-0.5
+            return rows, ask(lambda: (rows @ self.own[0](new.values)).astype(jnp.float32) * scale)
+
+        def attended() -> Bool[Array, "K"]:
+            attention = jnp.where(filled, timed @ new.values, -jnp.inf)
+            return filled & (attention == attention.max())
+
+        return BaseView(
+            input=new.values,
+            mask=jnp.pad(filled, (0, 1), constant_values=True),
+            nop=True,
+            nothing=state.nothing,
+            own_cell=lambda: new._replace(values=self.own[1]),
+            candidates=candidates,
+            attended=attended,
+        )
 
     def _timed(self, values: Float[Array, "K d"], oldest: Float[Array, ""]) -> Float[Array, "K d"]:
         """Rows with the vectors of their ages, that of the first being `oldest`."""
         ages = oldest - jnp.arange(self.num_slots)
         one_hot = (ages[:, None] == jnp.arange(len(self.ages))).astype(values.dtype)
         return values + jnp.matmul(one_hot, self.ages, precision="highest")
-
-
-def _behind(rows: Float[Array, "K *d"], last: Float[Array, "*d"]) -> Float[Array, "M *d"]:
-    # The sum, so that on an Explicit mesh the last one, though a constant, is split as the others are.
-    return jnp.concatenate([rows, (last + jnp.zeros_like(rows[0]))[None]])

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, overload
 import jax.numpy as jnp
 import numpy as np
 
+from memjax.deprecated import new_names, warn_of_keywords
 from memjax.errors import MemjaxError, require, unknown
 from memjax.memories.compressive import CompressiveMemory
 from memjax.memories.continual import ContinualMemory
@@ -122,7 +123,8 @@ def create(name: str, *, slots: int | np.integer, **sizes: Any) -> Memory:
     if not isinstance(name, str) or name not in registry:
         raise unknown("memory", name, registry)
     cls = registry[name]
-    fields = size_fields(cls)
+    warn_of_keywords(cls, sizes)
+    fields, sizes = size_fields(cls), new_names(cls, sizes)
     for size in sizes:
         check_size(name, size)
         if size not in fields:

@@ -4,6 +4,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from memjax import ops
+from memjax.deprecated import old_keyword
 from memjax.errors import require, unknown
 from memjax.memories.encoders import GRUEncoder, TransformerEncoder
 from memjax.memories.memory import Memory, Slots, replicate_over_sequence
@@ -11,6 +12,7 @@ from memjax.memories.weights import additive_params, gru_params
 from memjax.typing import Any, Array, Bool, Float, Key, Normalize
 
 
+@old_keyword("retention", new="time_constant")
 class RehearsalMemory(Memory):
     """Rehearsal Memory, 3.2: a segment encoder, then per segment `ops.write_segment` (Eq. 1 and 2).
 
@@ -18,7 +20,7 @@ class RehearsalMemory(Memory):
     equal slots would stay equal for ever. Items must be `width` wide. What rehearses the memory while it trains is not
     part of it: see `memjax.models.rehearser`.
 
-    On where training starts (`initial_std`, `retention`, `write_gain`) the papers are silent.
+    On where training starts (`initial_std`, `time_constant`, `write_gain`) the papers are silent.
 
     Args:
         num_slots: K.
@@ -30,7 +32,7 @@ class RehearsalMemory(Memory):
         normalize: "slots", each item has one unit to give away; "items", each slot takes one unit.
         initial_std: the standard deviation of the slots before the first segment; large slots are easy to tell apart,
             small ones quick to be written over.
-        retention: for about how many segments a slot keeps what is not overwritten (the update gate's bias is its
+        time_constant: for about how many segments a slot keeps what is not overwritten (the update gate's bias is its
             logarithm); 1 forgets half with each segment.
         write_gain: how much larger than usual the weights are that take items into a slot. An item is spread over K
             slots, so that N items come in about `sqrt(N) / K` large; with `K / sqrt(N)` all slots take part from the
@@ -53,7 +55,7 @@ class RehearsalMemory(Memory):
     encoder: str = "transformer"
     normalize: Normalize = "slots"
     initial_std: float = 1.0
-    retention: float = 1.0
+    time_constant: float = 1.0
     write_gain: float = 1.0
     dtype: Any = jnp.float32
 
@@ -66,7 +68,7 @@ class RehearsalMemory(Memory):
         require(self.width % self.heads == 0, f"width {self.width} must be a multiple of heads {self.heads}")
         if self.encoder not in ("transformer", "gru"):
             raise unknown("encoder", self.encoder, ("transformer", "gru"))
-        for name in ("initial_std", "retention", "write_gain"):
+        for name in ("initial_std", "time_constant", "write_gain"):
             sound = 0 < getattr(self, name) <= 1e6
             require(sound, f"{name} must be above 0 and at most 1e6, not {getattr(self, name)}")
         require(self.encoder != "gru" or self.width % 2 == 0, f"width {self.width} must be even for the gru encoder")
@@ -85,7 +87,9 @@ class RehearsalMemory(Memory):
 
     def update_params(self) -> ops.GRUParams | ops.MultiHeadGRUParams:
         """The weights of the gated update; Continual Memory has others."""
-        return gru_params(self, "update", self.width, self.width, gain=self.write_gain, retention=self.retention)
+        return gru_params(
+            self, "update", self.width, self.width, gain=self.write_gain, time_constant=self.time_constant
+        )
 
     def initial_state(self) -> Float[Array, "K d"]:
         return self.start

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax import ops
+from memjax.deprecated import old_keyword
 from memjax.errors import require
 from memjax.memories.memory import Slots
 from memjax.memories.tokenwise import TokenwiseMemory
@@ -15,6 +16,7 @@ from memjax.typing import Any, Array, Bool, Float, Key
 EPSILON = 1e-6
 
 
+@old_keyword("retention", new="time_constant")
 class TwoMemory(TokenwiseMemory):
     """STM: `ops.two_memory_step` item by item; the reader sees what K queries found: `slot_k = rmsnorm(M_r,k) W_o`.
 
@@ -22,7 +24,7 @@ class TwoMemory(TokenwiseMemory):
     affine maps of the item. Each element of the item memory has gates of its own, which see the item and the row that
     the element is in, as in Santoro et al. 2018; they start inclined to keep, with a bias of 1 as an LSTM's.
 
-    Ours: relations are kept by a learned weight below 1, which at the start forgets in about `retention` items, and
+    Ours: relations are kept by a learned weight below 1, which at the start forgets in about `time_constant` items, and
     are normed before the reader's projection, since they grow with the stream; what an item recalls of them has at the
     start a weight of 1/150 in the next ones. With 1, a change of a millionth in one item changes all slots beyond
     recognition 50 items later, and nothing can be learned. The paper's optional transfer from relations to items is
@@ -35,7 +37,7 @@ class TwoMemory(TokenwiseMemory):
         num_slots: K, the queries, and matrices of relations.
         width: of an item and of a slot.
         memory_width: of both memories.
-        retention: in about how many items relations are forgotten, at the start.
+        time_constant: in about how many items relations are forgotten, at the start.
         dtype: of the products.
 
     >>> import jax, jax.numpy as jnp
@@ -49,7 +51,7 @@ class TwoMemory(TokenwiseMemory):
 
     width: int
     memory_width: int
-    retention: float = 1000.0
+    time_constant: float = 1000.0
     dtype: Any = jnp.float32
 
     def validate(self) -> None:
@@ -58,7 +60,9 @@ class TwoMemory(TokenwiseMemory):
                 getattr(self, name) >= 1, f"{name.removeprefix('num_')} must be at least 1, not {getattr(self, name)}"
             )
         require(self.memory_width >= 2, f"memory_width must be at least 2, to be normed, not {self.memory_width}")
-        require(0 < self.retention <= 1e6, f"retention must be above 0 and at most 1e6, not {self.retention}")
+        require(
+            0 < self.time_constant <= 1e6, f"time_constant must be above 0 and at most 1e6, not {self.time_constant}"
+        )
 
     def setup(self):
         self.validate()
@@ -76,7 +80,7 @@ class TwoMemory(TokenwiseMemory):
         self.step_params = ops.TwoMemoryParams(
             sam,
             w_gates=self.param("gates_of_memory", nn.initializers.lecun_normal(), (size, 2 * size)),
-            keep=self.param("keep", nn.initializers.constant(math.log(self.retention)), ()),
+            keep=self.param("keep", nn.initializers.constant(math.log(self.time_constant)), ()),
             blend=self.param("blend", nn.initializers.constant(-5.0), ()),
         )
         self.read_out = self.param("read_out", nn.initializers.lecun_normal(), (size**2, self.width))

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
 from memjax import ops
+from memjax.deprecated import old_keyword
 from memjax.errors import require
 from memjax.memories.encoders import TransformerEncoder
 from memjax.memories.memory import Memory, Slots, replicate_over_sequence, stream_shards
@@ -28,13 +29,14 @@ class Tokens(NamedTuple):
     lr: Float[Array, "*T N Z"]
 
 
+@old_keyword("retention", new="time_constant")
 class SurpriseMemory(Memory):
     """A segment encoder, then `ops.surprise_linear` item by item, in Z heads of `width // Z`; K learned probes read.
 
     `k, v = silu(x W)`, `|k| = 1`; `log_keep`, `log_momentum` are log-sigmoids of x and `lr` a sigmoid of it, for each
     item and head: with unit keys a rate below 1 is stable. `slot_p = rmsnorm(probe_p M) W_o`. Source: Titans
     (2501.00663), Eq. 9 to 15. The contract and the encoder are ours, and so is how the probes read: without the
-    norm, and without forgetting that starts near none (`retention`, in items), training stays at chance for long.
+    norm, and without forgetting that starts near none (`time_constant`, in items), training stays at chance for long.
 
     The state is an `ops.SurpriseState` of `[Z, width // Z, width // Z]` each, float32. `momentum=False` and
     `forgetting=False` are the paper's ablations. A stream is written in closed form, chunk by chunk; if its
@@ -49,7 +51,7 @@ class SurpriseMemory(Memory):
         memory_heads: Z.
         momentum: False is the paper's ablation.
         forgetting: False is the paper's ablation.
-        retention: after about how many items the memory forgets, at the start.
+        time_constant: after about how many items the memory forgets, at the start.
         dtype: of the products.
 
     >>> import jax, jax.numpy as jnp
@@ -68,7 +70,7 @@ class SurpriseMemory(Memory):
     memory_heads: int = 1
     momentum: bool = True
     forgetting: bool = True
-    retention: float = 1000.0
+    time_constant: float = 1000.0
     dtype: Any = jnp.float32
 
     def validate(self) -> None:
@@ -80,7 +82,9 @@ class SurpriseMemory(Memory):
         for name in ("heads", "memory_heads"):
             heads = getattr(self, name)
             require(self.width % heads == 0, f"width {self.width} must be a multiple of {name} {heads}")
-        require(0 < self.retention <= 1e6, f"retention must be above 0 and at most 1e6, not {self.retention}")
+        require(
+            0 < self.time_constant <= 1e6, f"time_constant must be above 0 and at most 1e6, not {self.time_constant}"
+        )
 
     def setup(self):
         self.validate()
@@ -104,7 +108,9 @@ class SurpriseMemory(Memory):
         split = (*x.shape[:-1], self.memory_heads, width // self.memory_heads)
         keys, values = (nn.silu(of(x)).astype(jnp.float32).reshape(split) for of in (self.key_of, self.value_of))
         logits = self.gates(x.astype(jnp.float32))
-        gates = surprise_gates(logits, momentum=self.momentum, forgetting=self.forgetting, retention=self.retention)
+        gates = surprise_gates(
+            logits, momentum=self.momentum, forgetting=self.forgetting, time_constant=self.time_constant
+        )
         return Tokens(unit(keys), values, *gates)
 
     def write(
@@ -155,14 +161,15 @@ def empty_memory(heads: int, width: int) -> ops.SurpriseState:
 
 
 def surprise_gates(
-    logits: Float[Array, "*axes H3"], *, momentum: bool, forgetting: bool, retention: float
+    logits: Float[Array, "*axes H3"], *, momentum: bool, forgetting: bool, time_constant: float
 ) -> tuple[Float[Array, "*axes H"], Float[Array, "*axes H"], Float[Array, "*axes H"]]:
-    """`(log_keep, log_momentum, lr)` of H heads: two log-sigmoids and a sigmoid, the first near `1 - 1 / retention`.
+    """`(log_keep, log_momentum, lr)` of H heads: two log-sigmoids and a sigmoid.
 
-    Without momentum or forgetting (Titans, Table 5), the gate that does nothing.
+    At the start `log_keep` is near that of `1 - 1 / time_constant`. Without momentum or forgetting (Titans, Table 5),
+    the gate that does nothing.
     """
     keep, along, rate = jnp.split(logits, 3, axis=-1)
-    log_keep = jax.nn.log_sigmoid(keep + math.log(retention)) if forgetting else jnp.zeros_like(keep)
+    log_keep = jax.nn.log_sigmoid(keep + math.log(time_constant)) if forgetting else jnp.zeros_like(keep)
     log_momentum = jax.nn.log_sigmoid(along) if momentum else jnp.full_like(along, -jnp.inf)
     return log_keep, log_momentum, jax.nn.sigmoid(rate)
 

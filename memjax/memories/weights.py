@@ -6,6 +6,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from memjax.ops import AdditiveParams, GRUParams, InterfaceParams, LSTMParams, MultiHeadGRUParams, ProgramParams
+from memjax.typing import Array
 
 _dense = nn.initializers.lecun_normal()
 _zeros = nn.initializers.zeros_init()
@@ -16,13 +17,13 @@ def _stacked(heads: tuple[int, ...], gain: float = 1.0):
     return nn.initializers.variance_scaling(gain**2, "fan_in", "truncated_normal", batch_axis=range(len(heads)))
 
 
-def _kept(retention: float):
-    """Biases of a GRU, zero but for the update gate: at rest it is `retention / (retention + 1)`, .5 for 1."""
+def _kept(time_constant: float):
+    """Biases of a GRU, zero but for the update gate: at rest it is `time_constant / (time_constant + 1)`, .5 for 1."""
 
     def init(key, shape):
         del key
         reset, update, candidate = jnp.split(jnp.zeros(shape), 3, axis=-1)
-        return jnp.concatenate([reset, update + math.log(retention), candidate], axis=-1)
+        return jnp.concatenate([reset, update + math.log(time_constant), candidate], axis=-1)
 
     return init
 
@@ -38,29 +39,29 @@ def additive_params(module: nn.Module, name: str, left: int, right: int, hidden:
 
 
 def gru_params(
-    module: nn.Module, name: str, inputs: int, hidden: int, *heads: int, gain: float = 1.0, retention: float = 1.0
+    module: nn.Module, name: str, inputs: int, hidden: int, *heads: int, gain: float = 1.0, time_constant: float = 1.0
 ) -> GRUParams:
     """`GRUParams` called `name_w_x`, ..; with `heads`, stacked over a leading axis.
 
-    At the start w_x is `gain` times as large as usual, and the state decays to 1/e in about `retention` steps.
+    At the start w_x is `gain` times as large as usual, and the state decays to 1/e in about `time_constant` steps.
     """
     return GRUParams(
         w_x=module.param(f"{name}_w_x", _stacked(heads, gain), (*heads, inputs, 3 * hidden)),
         w_h=module.param(f"{name}_w_h", _stacked(heads), (*heads, hidden, 3 * hidden)),
-        b_x=module.param(f"{name}_b_x", _kept(retention), (*heads, 3 * hidden)),
+        b_x=module.param(f"{name}_b_x", _kept(time_constant), (*heads, 3 * hidden)),
         b_h=module.param(f"{name}_b_h", _zeros, (*heads, 3 * hidden)),
     )
 
 
 def multi_head_gru_params(
-    module: nn.Module, name: str, width: int, heads: int, *, gain: float, retention: float
+    module: nn.Module, name: str, width: int, heads: int, *, gain: float, time_constant: float
 ) -> MultiHeadGRUParams:
     """`MultiHeadGRUParams` for slots and items of one width, each head `width // heads` wide; see `gru_params`."""
     hidden = width // heads
     return MultiHeadGRUParams(
         w_slot=module.param(f"{name}_w_slot", _stacked((heads,)), (heads, width, hidden)),
         w_item=module.param(f"{name}_w_item", _stacked((heads,), gain), (heads, width, hidden)),
-        gru=gru_params(module, f"{name}_gru", hidden, hidden, heads, retention=retention),
+        gru=gru_params(module, f"{name}_gru", hidden, hidden, heads, time_constant=time_constant),
         w_out=module.param(f"{name}_w_out", _dense, (heads * hidden, width)),
     )
 
@@ -97,3 +98,20 @@ def program_params(
         b_query=module.param(f"{name}_b_query", _zeros, (key_width + 1,)),
         b=module.param(f"{name}_b", _zeros, (size,)),
     )
+
+
+def glorot_gru_params(module: nn.Module, name: str, inputs: int, hidden: int) -> GRUParams:
+    """`GRUParams` called `name_w_x`, .., that start as those of LEMN's policies and critics do."""
+    glorot = nn.initializers.glorot_uniform()
+    return GRUParams(
+        module.param(f"{name}_w_x", glorot, (inputs, 3 * hidden)),
+        module.param(f"{name}_w_h", glorot, (hidden, 3 * hidden)),
+        module.param(f"{name}_b_x", _zeros, (3 * hidden,)),
+        module.param(f"{name}_b_h", _zeros, (3 * hidden,)),
+    )
+
+
+def linear_params(module: nn.Module, name: str, inputs: int, outputs: int) -> tuple[Array, Array]:
+    """A matrix `name_w` and a bias `name_b`, that start as those of LEMN's policies do."""
+    w = module.param(f"{name}_w", nn.initializers.glorot_uniform(), (inputs, outputs))
+    return w, module.param(f"{name}_b", _zeros, (outputs,))

@@ -1,5 +1,6 @@
 """MQN and FRMQN: agents whose memory is a buffer of a few of the views that they have had, and a policy over it."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import flax.linen as nn
@@ -8,8 +9,9 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import require, unknown
-from memjax.memories.policies import Candidates, gru_params, policies
-from memjax.memories.weights import lstm_params
+from memjax.memories.eviction import BaseView
+from memjax.memories.policies import policies
+from memjax.memories.weights import glorot_gru_params, lstm_params
 from memjax.typing import Array, Bool, Float, Int, Key
 
 BASES = ("mqn", "frmqn")
@@ -42,11 +44,18 @@ class NavigatorState(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What an agent did at a view. actions: the log-probability of each; action: the one taken.
+    """What an agent did at a view.
 
-    evicts: whether something had to go that a policy learns about. log_prob, entropy: of all that was drawn, the action
-    and, if it evicts, what went. value: the critic's. entries: the step at which each entry came, -1 for none, before
-    this view was written. attention: on each entry; eviction: each entry's probability to go.
+    Attributes:
+        action: the one taken.
+        actions: the log-probability of each.
+        evicts: whether something had to be evicted that a policy learns about.
+        log_prob: of all that was drawn, the action and, if it evicts, the eviction.
+        entropy: of the same.
+        value: the critic's.
+        entries: the step at which each entry came, -1 for none, before this view was written.
+        attention: on each entry.
+        eviction: each entry's probability to be evicted.
     """
 
     action: Int[Array, ""]
@@ -102,20 +111,20 @@ class Navigator(nn.Module):
             if getattr(self, name) not in known:
                 raise unknown(name, getattr(self, name), known)
         width = self.width
-        self.chooses = policies[self.policy](width)
+        # Some names in checkpoints are those of the first version.
+        self.evictor = policies[self.policy](width, name="chooses")
         self.encode, self.acts = nn.Dense(width), nn.Dense(self.actions)
         self.address, self.content, self.join = (nn.Dense(width, use_bias=False) for _ in range(3))
         if self.base == "mqn":
             self.context = nn.Dense(width, use_bias=False)
         else:
             self.lstm = lstm_params(self, "context", width, 2 * width, width)
-        self.expects, self.worth = nn.Dense(width), nn.Dense(1)
-        self.critic = gru_params(self, "critic", width, width)
-        if self.chooses.own_cell:
-            self.nothing = self.param("nothing", nn.initializers.normal(0.1), (2, width))
+        self.critic_in, self.value_head = nn.Dense(width, name="expects"), nn.Dense(1, name="worth")
+        self.critic = glorot_gru_params(self, "critic", width, width)
+        self.own = self.evictor.own(lambda: self.param("nothing", nn.initializers.normal(0.1), (2, width)))
 
     def initial_state(self) -> NavigatorState:
-        size, none, kept = self.entries, jnp.zeros(self.width), self.chooses.kept()
+        size, none, kept = self.entries, jnp.zeros(self.width), self.evictor.kept()
         rows = jnp.zeros((size, self.width))
         entries = Seen(rows, rows, jnp.tile(kept, (size, 1)), jnp.zeros(size, jnp.int32), jnp.full(size, -1))
         return NavigatorState(ops.Buffer(entries, jnp.array(0)), kept, none, none, none, none, jnp.array(0))
@@ -141,40 +150,39 @@ class Navigator(nn.Module):
         log_probs = jax.nn.log_softmax(self.acts(g))
         action = log_probs.argmax() if act_key is None else jax.random.categorical(act_key, log_probs)
 
-        used = jnp.where(filled & (attention == attention.max()), state.step, buffer.entries.used)
-        new = Seen(self.address(e), self.content(e), self.chooses.kept(), state.step, state.step)
-        own_cell = self.chooses.own_cell
-        last = self.nothing if own_cell else (new.address, new.content)
-        candidates = Candidates(
-            jnp.append(buffer.entries.content, last[1][None], axis=0),
-            jnp.append(filled, self.nop),
-            jnp.append(used, state.step),
-            hidden,
-            jnp.append(logits, last[0] @ hidden),
+        new = Seen(self.address(e), self.content(e), self.evictor.kept(), state.step, state.step)
+
+        def candidates(last: Seen, ask: Callable) -> tuple[Float[Array, "M d"], Float[Array, "M"] | None]:
+            contents = jnp.append(buffer.entries.content, last.content[None], axis=0)
+            return contents, ask(lambda: jnp.append(logits, last.address @ hidden))
+
+        seen = BaseView(
+            input=hidden,
+            mask=jnp.append(filled, self.nop),
+            nop=self.nop,
+            nothing=state.nothing,
+            own_cell=lambda: new._replace(address=self.own[0], content=self.own[1]),
+            candidates=candidates,
+            attended=lambda: filled & (attention == attention.max()),
         )
-        kept = jnp.append(buffer.entries.kept, (state.nothing if own_cell else new.kept)[None], axis=0)
-        choice, kept = self.chooses.choose(candidates, kept, evict_key)
+        eviction = self.evictor.evict(buffer, new, evict_key, seen)
         full = buffer.filled >= size
-        evicts = full & self.chooses.learned
+        evicts = self.evictor.acts(full)
 
         summed = new.content + jnp.where(filled[:, None], buffer.entries.content, 0).sum(0)
-        critic = ops.gru_step(self.critic, state.critic, self.expects(jnp.concatenate([summed, g])))
+        critic = ops.gru_step(self.critic, state.critic, self.critic_in(jnp.concatenate([summed, g])))
         decision = Decision(
             action,
             log_probs,
             evicts,
-            log_probs[action] + jnp.where(evicts, choice.log_prob, 0),
-            -(jnp.exp(log_probs) * log_probs).sum() + jnp.where(evicts, choice.entropy, 0),
-            self.worth(critic)[0],
+            log_probs[action] + jnp.where(evicts, eviction.log_prob, 0),
+            -(jnp.exp(log_probs) * log_probs).sum() + jnp.where(evicts, eviction.entropy, 0),
+            self.value_head(critic)[0],
             jnp.where(filled, buffer.entries.step, -1),
             attention,
-            jnp.where(full, choice.probabilities[:size], 0.0),
+            jnp.where(full, eviction.probabilities[:size], 0.0),
         )
-        entries = buffer.entries._replace(kept=kept[:size], used=used)
-        if self.nop and not own_cell:
-            new = new._replace(kept=kept[size])  # it was a candidate already
-        after = ops.buffer_evict(ops.Buffer(entries, buffer.filled), choice.goes, new)
-        nothing = kept[size] if own_cell else state.nothing
+        after, nothing = eviction.write()
         return decision, NavigatorState(after, nothing, hidden, cell, read, critic, state.step + 1)
 
     def _context(self, e: Float[Array, "d"], state: NavigatorState) -> tuple[Float[Array, "d"], Float[Array, "d"]]:

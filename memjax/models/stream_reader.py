@@ -1,5 +1,6 @@
 """LEMN: a MemN2N whose memory is a buffer of few entries, a policy that says what leaves it, and a critic."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import flax.linen as nn
@@ -8,7 +9,9 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import require, unknown
-from memjax.memories.policies import Candidates, gru_params, policies
+from memjax.memories.eviction import BaseView
+from memjax.memories.policies import policies
+from memjax.memories.weights import glorot_gru_params
 from memjax.models.memory_network import MemN2N
 from memjax.tasks.stream_task import TaskShape
 from memjax.typing import Array, Bool, Float, Int, Key
@@ -24,10 +27,16 @@ class Entry(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What a stream gave, step by step. logits: of the answers, where there was a question; zeros elsewhere.
+    """What a stream gave, step by step.
 
-    acted: whether something had to go. log_prob, entropy: of what went. value: the critic's. entries: the step at which
-    each entry came, -1 for none, before the line of the step was written. eviction: each entry's probability to go.
+    Attributes:
+        logits: of the answers, where there was a question; zeros elsewhere.
+        acted: whether something had to be evicted that a policy learns about.
+        log_prob: of the eviction.
+        entropy: of the eviction.
+        value: the critic's.
+        entries: the step at which each entry came, -1 for none, before the line of the step was written.
+        eviction: each entry's probability to be evicted.
     """
 
     logits: Float[Array, "T C"]
@@ -62,13 +71,14 @@ class StreamReader(nn.Module):
 
     The base is a `MemN2N` of `hops` hops with adjacent tying and position encoding, whose time index is an entry's
     place from the newest. Entries are encoded, for the policy, by its first hop's values. Critic: sum of the encodings
-    of what may go (so of IM's own cell in place of the line), linear, GRU over time, linear. Source: LEMN, 3 and 4.2.
+    of what may be evicted (so of IM's own cell in place of the line), linear, GRU over time, linear. Source: LEMN, 3
+    and 4.2.
 
         rows = answer_rows(task.vocabulary, task.answers)
         reader = StreamReader(shape.words, shape.line, shape.questions, rows, 20, 3, 5, "st")
         params = reader.init(key, task.lines, line, asked, key)
-        read = reader.apply(params, task.lines, line, asked, key)    # samples what goes
-        read = reader.apply(params, task.lines, line, asked)         # the likeliest goes
+        read = reader.apply(params, task.lines, line, asked, key)    # draws what is evicted
+        read = reader.apply(params, task.lines, line, asked)         # the likeliest is evicted
 
     Args:
         words: as of an `EpisodeShape`.
@@ -101,13 +111,17 @@ class StreamReader(nn.Module):
         rows = self.entries + 1  # the line itself is one of the candidates
         shape = TaskShape(self.words, rows, self.line, self.words, self.line, "classes", len(self.answers))
         self.base = MemN2N(shape, self.answers, self.width, self.hops, memory=rows)
-        self.chooses = policies[self.policy](self.width)
-        self.expects = nn.Dense(self.width)
-        self.worth = nn.Dense(1)
-        self.critic = gru_params(self, "critic", self.width, self.width)
-        if self.chooses.own_cell:
-            self.reads_words = gru_params(self, "words", self.width, self.width)
-            self.nothing = self.param("nothing", nn.initializers.normal(0.1), (self.base.tables, self.width))
+        # Their names in checkpoints are those of the first version.
+        self.evictor = policies[self.policy](self.width, name="chooses")
+        self.critic_in = nn.Dense(self.width, name="expects")
+        self.value_head = nn.Dense(1, name="worth")
+        self.critic = glorot_gru_params(self, "critic", self.width, self.width)
+        self.own = self.evictor.own(self._declare_own)
+
+    def _declare_own(self) -> tuple[ops.GRUParams, Array]:
+        """How IM reads a line as a question, and its own cell."""
+        words = glorot_gru_params(self, "words", self.width, self.width)
+        return words, self.param("nothing", nn.initializers.normal(0.1), (self.base.tables, self.width))
 
     def __call__(
         self, lines: Int[Array, "U W"], line: Int[Array, "T"], asked: Bool[Array, "T"], key: Key | None = None
@@ -115,23 +129,18 @@ class StreamReader(nn.Module):
         """lines: the words of all distinct lines, row 0 padding. line: the stream, 0 behind its end."""
         weights = jax.vmap(self.base.weigh)(lines, lines != 0)
         rows = self.base.embed(weights, jnp.zeros(lines.shape[0], jnp.int32)).reshape(len(lines), -1, self.width)
-        seen = rows if self.attends else rows[:, 1:2]
-        inputs = self._inputs(lines) if self.chooses.own_cell else rows[:, 0]  # of a line as a question: B = A_1
+        seen = self.evictor.seen(rows, rows[:, 1:2])
+        inputs = rows[:, 0] if self.own is None else self._by_words(lines)  # of a line as a question: B = A_1
         keys = None if key is None else jax.random.split(key, line.shape[0])
         scan = nn.scan(StreamReader._step, variable_broadcast="params", split_rngs={"params": False})
-        _, steps = scan(self, self._start(), (seen[line], inputs[line], line != 0, asked, keys))
+        _, steps = scan(self, self._start(seen[0]), (seen[line], inputs[line], line != 0, asked, keys))
         return Read(self._answers(rows, weights, line, asked, steps.entries), *steps)
 
-    @property
-    def attends(self) -> bool:
-        """Whether the policy wants the base network's attention, and so all embeddings of a line."""
-        return self.chooses.own_cell or self.chooses.by_use
-
-    def _start(self) -> _Carry:
-        size, tables = self.entries, self.base.tables if self.attends else 1
-        kept = jnp.tile(self.chooses.kept(), (size, 1))
-        entries = Entry(jnp.zeros((size, tables, self.width)), kept, jnp.zeros(size, jnp.int32), jnp.full(size, -1))
-        return _Carry(ops.Buffer(entries, jnp.array(0)), self.chooses.kept(), jnp.zeros(self.width), jnp.array(0))
+    def _start(self, seen: Float[Array, "S d"]) -> _Carry:
+        size, kept = self.entries, self.evictor.kept()
+        rows = jnp.zeros((size, *seen.shape)), jnp.tile(kept, (size, 1))
+        entries = Entry(*rows, jnp.zeros(size, jnp.int32), jnp.full(size, -1))
+        return _Carry(ops.Buffer(entries, jnp.array(0)), kept, jnp.zeros(self.width), jnp.array(0))
 
     def _answers(
         self,
@@ -154,63 +163,66 @@ class StreamReader(nn.Module):
 
         return jax.nn.one_hot(places, steps).T @ jax.vmap(answer)(places)
 
-    def _inputs(self, lines: Int[Array, "U W"]) -> Float[Array, "U d"]:
+    def _by_words(self, lines: Int[Array, "U W"]) -> Float[Array, "U d"]:
         """Every line as a question: the last state of a GRU over its words (IM-LEMN)."""
         words = jax.nn.one_hot(lines, self.words) @ self.base.words[0, : self.words]
         begin = jnp.zeros(self.width)
-        return jax.vmap(lambda x, mask: ops.gru_scan(self.reads_words, begin, x, mask)[0])(words, lines != 0)
+        return jax.vmap(lambda x, mask: ops.gru_scan(self.own[0], begin, x, mask)[0])(words, lines != 0)
 
     def _step(self, carry: _Carry, inputs) -> tuple[_Carry, _Step]:
         seen, input, real, asked, key = inputs
         buffer, size = carry.buffer, self.entries
         filled = jnp.arange(size) < buffer.filled
-        used = buffer.entries.used
-        if self.chooses.by_use:
-            # Of the entries, the newest has time index 1.
-            timed = self._timed(buffer.entries.seen, buffer.filled - jnp.arange(size))
-            attended = jnp.where(filled, self._attention(timed, filled, input), -jnp.inf)
-            used = jnp.where(asked & filled & (attended == attended.max()), carry.step, used)
-
-        new = Entry(seen, self.chooses.kept(), carry.step, carry.step)
-        own_cell = self.chooses.own_cell
-        candidates = self._candidates(buffer, filled, used, new, input)
-        kept = jnp.append(buffer.entries.kept, (carry.nothing if own_cell else new.kept)[None], axis=0)
-        choice, kept = self.chooses.choose(candidates, kept, key)
-
+        new = Entry(seen, self.evictor.kept(), carry.step, carry.step)
+        eviction = self.evictor.evict(buffer, new, key, self._view(carry, new, input, asked, filled))
+        candidates = eviction.candidates
         summed = jnp.where(candidates.mask[:, None], candidates.encodings, 0).sum(0)
-        critic = ops.gru_step(self.critic, carry.critic, self.expects(summed))
+        critic = ops.gru_step(self.critic, carry.critic, self.critic_in(summed))
         acted = real & (buffer.filled >= size)
         step = _Step(
-            acted & self.chooses.learned,
-            choice.log_prob,
-            choice.entropy,
-            self.worth(critic)[0],
+            self.evictor.acts(acted),
+            eviction.log_prob,
+            eviction.entropy,
+            self.value_head(critic)[0],
             jnp.where(filled, buffer.entries.step, -1),
-            jnp.where(acted, choice.probabilities[:size], 0.0),
+            jnp.where(acted, eviction.probabilities[:size], 0.0),
         )
-        entries = buffer.entries._replace(kept=kept[:size], used=used)
-        if self.nop and not own_cell:
-            new = new._replace(kept=kept[size])  # it was a candidate already
-        after = ops.buffer_evict(ops.Buffer(entries, buffer.filled), choice.goes, new)
-        carry_after = _Carry(after, kept[size] if own_cell else carry.nothing, critic, carry.step + 1)
+        after, nothing = eviction.write()
+        carry_after = _Carry(after, nothing, critic, carry.step + 1)
         return jax.tree.map(lambda new, old: jnp.where(real, new, old), carry_after, carry), step
 
-    def _candidates(
+    def _view(
         self,
-        buffer: ops.Buffer,
-        filled: Bool[Array, "N"],
-        used: Int[Array, "N"],
+        carry: _Carry,
         new: Entry,
         input: Float[Array, "d"],
-    ) -> Candidates:
-        """The entries, and behind them the line, or the policy's own cell: the newest, whose time index is 1."""
-        last = self.nothing if self.chooses.own_cell else new.seen
-        times = jnp.append(buffer.filled + 1 - jnp.arange(self.entries), 1)
-        rows = self._timed(jnp.append(buffer.entries.seen, last[None], axis=0), times)
-        matched = self.chooses.own_cell
-        logits = self._attention(rows, jnp.append(filled, True), input) if matched else jnp.zeros(len(rows))
-        encodings = rows[:, 1 if self.attends else 0]
-        return Candidates(encodings, jnp.append(filled, self.nop), jnp.append(used, new.used), input, logits)
+        asked: Bool[Array, ""],
+        filled: Bool[Array, "N"],
+    ) -> BaseView:
+        """What the policy may ask: of the candidates the last is the newest, whose time index is 1."""
+        (entries, count), places = carry.buffer, jnp.arange(self.entries)
+
+        def candidates(last: Entry, ask: Callable) -> tuple[Float[Array, "M d"], Float[Array, "M"] | None]:
+            times = jnp.append(count + 1 - places, 1)
+            rows = self._timed(jnp.append(entries.seen, last.seen[None], axis=0), times)
+            logits = ask(lambda: self._attention(rows, jnp.append(filled, True), input))
+            return rows[:, 1 if rows.shape[1] == self.base.tables else 0], logits
+
+        def attended() -> Bool[Array, "N"]:
+            # Of the entries alone, the newest has time index 1.
+            logits = self._attention(self._timed(entries.seen, count - places), filled, input)
+            attention = jnp.where(filled, logits, -jnp.inf)
+            return asked & filled & (attention == attention.max())
+
+        return BaseView(
+            input=input,
+            mask=jnp.append(filled, self.nop),
+            nop=self.nop,
+            nothing=carry.nothing,
+            own_cell=lambda: new._replace(seen=self.own[1]),
+            candidates=candidates,
+            attended=attended,
+        )
 
     def _timed(self, rows: Float[Array, "R S d"], times: Int[Array, "R"]) -> Float[Array, "R S d"]:
         """Embeddings with those of their time indices, from 1; of all tables, or of the first values alone."""

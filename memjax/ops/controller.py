@@ -164,8 +164,8 @@ def interface(
     query = accumulated(hidden, params.w_query) + params.b_query
     weights = content_weights(jnp.tanh(params.keys), jnp.tanh(query[:-1]), jax.nn.softplus(query[-1]))
     # Every program applied, then mixed: as many products as mixing first, and no matrix of the mixture.
-    said = jax.vmap(accumulated, (None, 0))(hidden, params.programs)
-    return weights @ said + params.b
+    output = jax.vmap(accumulated, (None, 0))(hidden, params.programs)
+    return weights @ output + params.b
 
 
 @checked

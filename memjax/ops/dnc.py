@@ -119,9 +119,9 @@ def dnc_step(
     heads, width = state.reads.shape
     hidden, cell = lstm_step(params.controller, state.hidden, state.cell, inputs, state.reads.ravel(), dtype=dtype)
     flat = interface(params.interface, hidden, dtype=dtype)
-    said, modes = split_interface(flat, (_block_size(width, heads),), (heads, 3))
+    output, modes = split_interface(flat, (_block_size(width, heads),), (heads, 3))
     memory, usage, write, content = _block(
-        said, state.memory, state.usage, state.write_weights, state.read_weights, heads
+        output, state.memory, state.usage, state.write_weights, state.read_weights, heads
     )
     links, precedence, *near = _links_and_reads(state.links, state.precedence, write, state.read_weights)
     before, after = saved(near)
@@ -280,9 +280,9 @@ def dmsdnc_step(
     (heads, width), blocks = state.reads.shape, state.memory.shape[0]
     hidden, cell = lstm_step(params.controller, state.hidden, state.cell, inputs, state.reads.ravel(), dtype=dtype)
     flat = interface(params.interface, hidden, dtype=dtype)
-    said, gates = split_interface(flat, (blocks, _block_size(width, heads)), (heads, blocks))
+    output, gates = split_interface(flat, (blocks, _block_size(width, heads)), (heads, blocks))
     memory, usage, write, read = jax.vmap(partial(_block, heads=heads))(
-        said, state.memory, state.usage, state.write_weights, state.read_weights
+        output, state.memory, state.usage, state.write_weights, state.read_weights
     )
     found = jnp.einsum("brn,bnw->rbw", read, memory, precision="highest")
     reads = jnp.einsum("rb,rbw->rw", jax.nn.softmax(gates), found, precision="highest")
@@ -295,7 +295,7 @@ def _block_size(width: int, heads: int) -> int:
 
 
 def _block(
-    said: Float[Array, "e"],
+    output: Float[Array, "e"],
     memory: Float[Array, "N W"],
     usage: Float[Array, "N"],
     write_weights: Float[Array, "N"],
@@ -305,7 +305,7 @@ def _block(
     """Writes into a memory, and looks its new rows up by content: `(memory, usage, write weights, read weights)`."""
     width = memory.shape[1]
     shapes = ((heads, width), (heads,), (width,), (), (width,), (width,), (heads,), (), ())
-    keys, strengths, key, strength, erase, add, free, allocate, write = split_interface(said, *shapes)
+    keys, strengths, key, strength, erase, add, free, allocate, write = split_interface(output, *shapes)
     usage = usage_update(usage, write_weights, read_weights, jax.nn.sigmoid(free))
     by_content = content_weights(memory, key, 1 + jax.nn.softplus(strength))
     allocate = jax.nn.sigmoid(allocate)

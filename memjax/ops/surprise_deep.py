@@ -116,7 +116,7 @@ def surprise_memory(
 
     Args:
         apply: `apply(weights, x)`, what the memory says to x.
-        loss: `loss(said, v)`, a number.
+        loss: `loss(output, v)`, a number.
         weights: the memory before the first token, if no state is given.
         q: what each token reads with.
         k: what the memory is asked, to be surprised.

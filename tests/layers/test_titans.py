@@ -11,7 +11,7 @@ from oracles import sequence
 from oracles.checking import assert_close, assert_finite, assert_same, float64
 
 from memjax.errors import MemjaxError
-from memjax.layers import LMM, MAC, MAG, MAL, WindowAttention
+from memjax.layers import LMM, MAC, MAG, MAL, SurpriseSettings, WindowAttention
 
 WIDTH, HEADS, WINDOW, L = 8, 2, 4, 11
 SIZES = {"width": WIDTH, "heads": HEADS, "persistent": 3}
@@ -150,34 +150,75 @@ def test_with_gradients_per_chunk_a_layer_says_where_a_stream_may_be_cut():
 
 @pytest.mark.parametrize("layer", [LMM, MAC, MAG, MAL])
 def test_every_layer_hands_its_settings_to_its_memory(layer):
-    settings = {"momentum": False, "forgetting": False, "gradient_at": "chunk", "chunk": 3, "retention": 7.0}
-    own = {name: value for name, value in settings.items() if name in {f.name for f in dataclasses.fields(layer)}}
+    settings = {"momentum": False, "forgetting": False, "chunk": 3, "time_constant": 7.0, "dtype": jnp.bfloat16}
+    settings |= {} if layer is MAC else {"gradient_at": "chunk"}
     window = {} if layer is LMM else {"window": WINDOW}
-    bound = layer(WIDTH, HEADS, **window, **own).bind(made(layer.__name__))
+    bound = layer(WIDTH, HEADS, **window, persistent=3, **settings).bind(made(layer.__name__))
     memory = bound.remember if layer in (LMM, MAC) else bound.memory.remember
-    assert {name: getattr(memory, name) for name in own} == own
-    assert settings.keys() - own == ({"gradient_at"} if layer is MAC else set())
+    assert memory.settings == SurpriseSettings(WIDTH, HEADS, persistent=3, **settings)
+
+
+def test_settings_are_declared_once_and_make_a_layer():
+    settings = SurpriseSettings(WIDTH, HEADS, persistent=3, chunk=5)
+    names = {field.name for field in dataclasses.fields(SurpriseSettings)}
+    for layer in (LMM, MAC, MAG, MAL):
+        assert not names & set(vars(layer).get("__annotations__", {}))
+        window = {} if layer is LMM else {"window": WINDOW}
+        assert layer.of(settings, **window) == layer(WIDTH, HEADS, persistent=3, chunk=5, **window)
+        assert layer.of(settings, **window, chunk=7).settings == SurpriseSettings(WIDTH, HEADS, persistent=3, chunk=7)
+    with pytest.raises(dataclasses.FrozenInstanceError, match="'chunk'"):
+        settings.chunk = 7
+    assert hash(settings) == hash(dataclasses.replace(settings)) and settings == dataclasses.replace(settings)
+
+
+@pytest.mark.parametrize("layer", [SurpriseSettings, LMM, MAC, MAG, MAL])
+def test_the_time_constant_is_still_known_as_retention(layer):
+    own = {"window": WINDOW} if layer in (MAC, MAG, MAL) else {}
+    with pytest.warns(DeprecationWarning, match=f"{layer.__name__}: retention is called time_constant now"):
+        old = layer(WIDTH, HEADS, retention=7.0, **own)
+    assert old == layer(WIDTH, HEADS, time_constant=7.0, **own)
+    with pytest.raises(MemjaxError, match="retention is called time_constant now; give time_constant alone"):
+        layer(WIDTH, HEADS, retention=7.0, time_constant=7.0, **own)
+
+
+SOUND = {"width": 8, "heads": 2}
+
+
+@pytest.mark.parametrize("layer", [SurpriseSettings, LMM, MAC, MAG, MAL])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"width": 0}, "width must be at least 1, not 0"),
+        ({"width": 9}, "width 9 must be a multiple of heads 2"),
+        ({"heads": 0}, "heads must be at least 1, not 0"),
+        ({"persistent": -1}, "persistent must be at least 0, not -1"),
+        ({"persistent": 3, "gradient_at": "chunk"}, "persistent 3 must be a multiple of chunk 64"),
+        ({"chunk": 0}, "chunk must be at least 1, not 0"),
+        ({"time_constant": 0.0}, "time_constant must be above 0 and at most 1e6, not 0.0"),
+        ({"time_constant": float("nan")}, "time_constant must be above 0"),
+        ({"gradient_at": "tokens"}, "unknown gradient_at 'tokens'; did you mean 'token'"),
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_be_are_one_line_where_they_are_given(layer, change, message, unchecked):
+    own = {"window": WINDOW} if layer in (MAC, MAG, MAL) else {}
+    with pytest.raises(MemjaxError, match=message):
+        layer(**SOUND | own | change)
 
 
 @pytest.mark.parametrize(
-    ("layer", "message"),
+    ("layer", "change", "message"),
     [
-        (LMM(9, 2), "width 9 must be a multiple of heads 2"),
-        (LMM(8, 0), "heads must be at least 1"),
-        (LMM(8, 2, persistent=-1), "persistent must be at least 0"),
-        (LMM(8, 2, 3, gradient_at="chunk"), "persistent 3 must be a multiple of chunk 64"),
-        (LMM(8, 2, chunk=0), "chunk must be at least 1"),
-        (MAC(8, 2, 3, retention=0.0), "retention must be above 0"),
-        (MAG(8, 2, 3, retention=float("nan")), "retention must be above 0"),
-        (WindowAttention(6, 2, 3), "width 6 must be a multiple of 2"),
-        (WindowAttention(8, 2, 0), "window must be at least 1"),
-        (MAC(8, 2, 0), "window must be at least 1"),
-        (MAC(9, 2, 3), "width 9 must be a multiple of heads 2"),
+        (WindowAttention, {"width": 6}, "width 6 must be a multiple of 2"),
+        (WindowAttention, {"window": 0}, "window must be at least 1"),
+        (MAC, {"window": 0}, "window must be at least 1"),
+        (MAG, {"window": 0}, "window must be at least 1"),
+        (MAC, {"gradient_at": "chunk"}, "gradient_at=chunk is not for MAC"),
     ],
 )
-def test_sizes_that_a_layer_cannot_have_are_one_line(layer, message):
+def test_sizes_that_a_layer_cannot_have_are_one_line(layer, change, message):
     with pytest.raises(MemjaxError, match=message):
-        layer.init(jax.random.key(0), jnp.ones((2, layer.width)))
+        layer(**SOUND | {"window": WINDOW} | change).init(jax.random.key(0), jnp.ones((2, 8)))
 
 
 @every_layer

@@ -74,10 +74,10 @@ def raises(*words):
         ("rehearsal", {"encoder": "grru"}, ["unknown encoder 'grru'", "did you mean 'gru'?"]),
         ("rehearsal", {"encoder": "gru", "width": 7, "heads": 1}, ["width 7", "even"]),
         ("rehearsal", {"normalize": "item"}, ["unknown normalize 'item'", "did you mean 'items'?"]),
-        ("rehearsal", {"retention": 0.0}, ["retention", "above 0", "not 0.0"]),
+        ("rehearsal", {"time_constant": 0.0}, ["time_constant", "above 0", "not 0.0"]),
         ("continual", {"write_gain": float("inf")}, ["write_gain", "at most 1e6", "not inf"]),
         ("rehearsal", {"write_gain": 1e30}, ["write_gain", "at most 1e6", "not 1e+30"]),
-        ("rehearsal", {"retention": "long"}, ["retention must be a number, not 'long'"]),
+        ("rehearsal", {"time_constant": "long"}, ["time_constant must be a number, not 'long'"]),
         ("rehearsal", {"segment": "3"}, ["segment", "'3'"]),
         ("rehearsal", {"width": 8.0}, ["width", "8.0"]),
         ("continual", {"update_heads": None}, ["update_heads", "None"]),
@@ -92,7 +92,7 @@ def raises(*words):
         ("stm", {}, ["the stm memory needs memory_width"]),
         ("stm", {"memory_width": 1}, ["memory_width", "at least 2", "not 1"]),
         ("stm", {"memory_width": 4, "width": 0}, ["width", "at least 1", "not 0"]),
-        ("stm", {"memory_width": 4, "retention": 0.0}, ["retention", "above 0", "not 0.0"]),
+        ("stm", {"memory_width": 4, "time_constant": 0.0}, ["time_constant", "above 0", "not 0.0"]),
         ("stm", {"memory_width": 4, "segment": 3}, ["segment is a size of memory=", "not of memory=stm"]),
     ],
     ids=str,
@@ -121,8 +121,8 @@ def test_items_that_do_not_fit_are_one_clear_line(shape, words):
 
 
 def test_sizes_may_be_numbers_of_numpy():
-    memory = memories.create("surprise", slots=np.int32(4), width=np.int64(8), segment=3, retention=np.float32(0.5))
-    assert memory == memories.create("surprise", slots=4, width=8, segment=3, retention=0.5)
+    memory = memories.create("surprise", slots=np.int32(4), width=np.int64(8), segment=3, time_constant=np.float32(0.5))
+    assert memory == memories.create("surprise", slots=4, width=8, segment=3, time_constant=0.5)
 
 
 def test_a_module_made_by_hand_is_checked_too():

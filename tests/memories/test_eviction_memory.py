@@ -3,7 +3,7 @@
 Slips that were tried; the test in brackets failed for each: ages that count the new row as they do behind the eviction
 (test_the_whole_memory_is_the_equations, but for rules); the policy's own cell written into the buffer (its "im"); the
 hidden state left in its place when its row moves ("st"); argmax in place of a draw
-(test_with_a_key_what_goes_is_drawn); no key for a rule that draws (test_the_whole_memory_is_the_equations).
+(test_with_a_key_what_is_evicted_is_drawn); no key for a rule that draws (test_the_whole_memory_is_the_equations).
 """
 
 import functools
@@ -17,9 +17,10 @@ from oracles.checking import assert_close, cast, float64
 
 from memjax import memories
 from memjax.memories import memorize
+from memjax.memories.policies import Learned, Shuffled, Uniform
 from memjax.memories.policies import policies as known
 
-policies = {name: policy for name, policy in known.items() if not policy.shuffled}  # see test_policies.py
+policies = {name: policy for name, policy in known.items() if not issubclass(policy, Shuffled)}  # see test_policies.py
 T, N, WIDTH, SLOTS = 9, 3, 4, 3
 MASK = np.ones((T, N), bool)
 MASK[2], MASK[4, 1:] = False, False
@@ -111,8 +112,8 @@ def test_under_fifo_it_is_the_memory_of_memn2n():
             assert_close(*held, 1e-12)
 
 
-@pytest.mark.parametrize("policy", [name for name, policy in policies.items() if policy.learned or policy.drawn])
-def test_with_a_key_what_goes_is_drawn(policy):
+@pytest.mark.parametrize("policy", [name for name, policy in policies.items() if issubclass(policy, Learned | Uniform)])
+def test_with_a_key_what_is_evicted_is_drawn(policy):
     memory, params, items = made(policy)
     params = jax.tree.map(lambda leaf: leaf / 10, params)  # so that no score is far above the others
 

@@ -135,20 +135,20 @@ def test_heads_each_start_as_one_small_gru_would():
     assert_same(params["update_gru_b_x"], jnp.zeros((8, 24)))
 
 
-@pytest.mark.parametrize("retention", [1.0, 20])
-def test_what_is_not_overwritten_decays_as_retention_says(retention):
+@pytest.mark.parametrize("time_constant", [1.0, 20])
+def test_what_is_not_overwritten_decays_as_the_time_constant_says(time_constant):
     """With the other weights at zero a write keeps r / (r + 1) of a slot: (1 + 1/r)^-r, about 1/e, after r of them."""
-    memory = memories.create("rehearsal", **SIZES, retention=retention)
+    memory = memories.create("rehearsal", **SIZES, time_constant=time_constant)
     items = jnp.ones((1, N, WIDTH))
     params = init(memory, items)["params"]
     kept = {name: leaf if name in ("update_b_x", "initial_slots") else 0 * leaf for name, leaf in params.items()
             if name != "encode_segments"}  # fmt: skip
     state, _ = memory.apply({"params": {**kept, "encode_segments": params["encode_segments"]}}, items, method=memorize)
-    assert_close(state, params["initial_slots"] * retention / (retention + 1), 1e-6)
+    assert_close(state, params["initial_slots"] * time_constant / (time_constant + 1), 1e-6)
 
 
-def test_in_continual_memory_every_head_decays_as_retention_says():
-    memory = memories.create("continual", **MEMORIES["continual"], retention=20)
+def test_in_continual_memory_every_head_decays_as_the_time_constant_says():
+    memory = memories.create("continual", **MEMORIES["continual"], time_constant=20)
     biases = init(memory, jnp.ones((1, N, WIDTH)))["params"]["update_gru_b_x"]
     for reset, update, candidate in (np.split(np.asarray(head), 3) for head in biases):
         assert not reset.any() and not candidate.any()

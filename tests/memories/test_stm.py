@@ -104,8 +104,8 @@ def test_at_the_start_of_training_a_long_stream_is_read_stably():
         assert_close(read(jnp.asarray(changed)), read(jnp.asarray(items)), 1e-4)
 
 
-def test_it_starts_by_keeping_relations_for_about_retention_items():
-    memory = memories.create("stm", **SIZES, retention=20.0)
+def test_it_starts_by_keeping_relations_for_about_as_many_items_as_the_time_constant():
+    memory = memories.create("stm", **SIZES, time_constant=20.0)
     params = jax.jit(functools.partial(memory.init, method=memorize))(jax.random.key(0), jnp.ones((1, N, WIDTH)))
     assert_close(jax.nn.sigmoid(params["params"]["keep"]), np.asarray(20 / 21), 1e-6)
     np.testing.assert_array_equal(params["params"]["gates"]["bias"], [0] * 4 + [1] * 4)

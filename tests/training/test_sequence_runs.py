@@ -180,7 +180,7 @@ def test_a_config_is_the_same_after_a_round_trip(file):
         ({"model.layer": "memn2n", "model.momentum": False}, "momentum=False is for layers with a surprise memory"),
         ({"model.layer": "mac", "model.gradient_at": "chunk"}, "gradient_at=chunk is for the layers lmm, mag and mal"),
         ({"model.dropout": 1.0}, "dropout"),
-        ({"model.retention": 0.0}, "retention"),
+        ({"model.time_constant": 0.0}, "time_constant"),
         ({"model.depth": 0}, "depth must be at least 1"),
         ({"model.depth": 101}, "depth must be at most 100,"),
         ({"model.layer": "attention", "model.momentum": False}, "momentum=False is for layers with a surprise memory"),

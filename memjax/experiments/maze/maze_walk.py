@@ -50,8 +50,8 @@ def _begin(agent: Navigator, mazes: Mazes, params: Params, example: Example) -> 
 
 def _move(agent: Navigator, mazes: Mazes, params: Params, way: _Way, key: Key | None) -> tuple[_Way, Moment]:
     act_key, evict_key = (None, None) if key is None else jax.random.split(key)
-    if key is None and policies[agent.policy].drawn:
-        evict_key = jax.random.fold_in(way.key, way.maze.step)  # by the episode, so that every test is the same
+    if key is None:  # by the episode, so that every test is the same
+        evict_key = policies[agent.policy].test_key(jax.random.fold_in(way.key, way.maze.step))
     found = agent.apply(params, way.view, way.agent, act_key, evict_key)
     decision, memory = cast(tuple[Decision, NavigatorState], found)
     nothing = jax.random.key(0)  # a maze draws nothing
@@ -84,7 +84,7 @@ def watch(agent: Navigator, mazes: Mazes, params: Params, batch: Batch) -> dict[
 
     grid: the codes of the maze's cells. place: row, column and direction (0 north, 1 east, ..) at each step, and at the
     end; end: in words. view, action, actions (how likely each was), reward at each step. held, attention, eviction: the
-    steps at which the entries came, how much each was attended to, how likely each was to go.
+    steps at which the entries came, how much each was attended to, how likely each was to be evicted.
     """
     examples = {name: jnp.asarray(batch[name]) for name in ("maze", "seed")}
     steps = int(np.asarray(mazes.limit)[batch["maze"]].max())

@@ -16,24 +16,24 @@ from memjax.typing import Array, Batch, Key, Params
 
 
 def read_stream(reader: StreamReader, lines: Array, params: Params, example: Example, key: Key | None = None) -> Read:
-    """One stream; with a key, what goes is drawn."""
+    """One stream; with a key, what is evicted is drawn."""
     return cast(Read, reader.apply(params, lines, example["line"], example["label"] >= 0, key))
 
 
 def read_greedily(reader: StreamReader, lines: Array, params: Params, example: Example) -> Read:
-    """As it is tested: the likeliest entry goes, or under a rule that draws, the one drawn."""
+    """As it is tested: the likeliest entry is evicted, or of `uniform` one that is drawn."""
     line = example["line"]
     # By the stream, so that every test is the same.
     key = jax.random.fold_in(jax.random.key(0), (line * jnp.arange(len(line))).sum())
-    return read_stream(reader, lines, params, example, key if policies[reader.policy].drawn else None)
+    return read_stream(reader, lines, params, example, policies[reader.policy].test_key(key))
 
 
 def watch(reader: StreamReader, task: Episodic, params: Params, batch: Batch) -> dict[str, Any]:
     """What the buffer held, step by step, in the first episode of a batch, read as in a test.
 
     lines: their texts. held, eviction: for each step the steps at which its entries came, before its own line was
-    written, and how likely each of them was to go. questions: the steps that ask, with what is right, what was answered
-    and the lines that it follows from.
+    written, and how likely each of them was to be evicted. questions: the steps that ask, with what is right, what was
+    answered and the lines that it follows from.
     """
     line, label, support = (np.asarray(batch[name][0]) for name in ("line", "label", "support"))
     example = {"line": jnp.asarray(line), "label": jnp.asarray(label)}

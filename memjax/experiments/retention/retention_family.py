@@ -30,7 +30,7 @@ from memjax.typing import Array, Key, Params
 
 @dataclass(frozen=True)
 class ReaderConfig:
-    """A memory network on a buffer of `entries`, and what says which of them goes (`memjax.models.StreamReader`)."""
+    """A memory network on a buffer of `entries`, and the policy over them (`memjax.models.StreamReader`)."""
 
     width: int
     hops: int

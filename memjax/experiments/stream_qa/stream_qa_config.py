@@ -8,7 +8,8 @@ from typing import Any, Literal
 from memjax import memories
 from memjax.checks import at_least, check_counts, check_widths
 from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
-from memjax.config.typed import check_range, typed
+from memjax.config.typed import check_range, setting, typed
+from memjax.deprecated import new_names
 from memjax.errors import require
 from memjax.experiments.family import DtypeName
 
@@ -37,7 +38,8 @@ class MemoryConfig:
         for key, size in sizes.items():
             check_range(size, f"{path}.{key}")
         if mapping.get("name") in memories.registry:
-            sizes = own_defaults(mapping["name"]) | sizes
+            with setting(path):
+                sizes = own_defaults(mapping["name"]) | new_names(memories.registry[mapping["name"]], sizes)
         common = {key: mapping[key] for key in ("name", "slots") if key in mapping}
         return typed(cls, common | {"sizes": sizes}, path)
 
