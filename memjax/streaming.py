@@ -1,9 +1,11 @@
 """Memory states as data: many streams, one for each user, written as they come, kept in a file, asked in batches.
 
-The states are a pytree of arrays whose first axis counts the streams. `start`, `write` and `answer` are pure: jit them,
-or not. A state has one size however long its stream is, so that a file of states never grows with what was written.
+The states are a pytree of arrays whose first axis counts the streams. `start`, `write` and `answer` are pure, and
+compiled by themselves; inside `jax.jit` they are part of what is compiled there. A state has one size however long its
+stream is, so that a file of states never grows with what was written.
 """
 
+import functools
 import os
 import zipfile
 import zlib
@@ -16,13 +18,16 @@ import numpy as np
 
 from memjax.errors import MemjaxError, require
 from memjax.models import AskedMemory
+from memjax.ops.checked import checked
 from memjax.tasks.contract import check_ids
+from memjax.tasks.segments import cut, power_of_two
 from memjax.typing import Any, Array, Bool, Float, Int, Params, State
 
 # What flipped bits are to NumPy and to zipfile.
 DAMAGE = (OSError, ValueError, EOFError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
+@checked
 def start(model: AskedMemory, params: Params, streams: int) -> State:
     """The states of so many streams of which nothing was read yet.
 
@@ -36,73 +41,95 @@ def start(model: AskedMemory, params: Params, streams: int) -> State:
     >>> both = lambda model, stream, mask, query: model.answer(model.memorize(stream, mask)[0], query)
     >>> params = model.init(jax.random.key(0), new[0][0], new[1][0], jnp.array(0), method=both)
     >>> states = write(model, params, start(model, params, 1000), jnp.array([7, 404]), *new)
+    >>> states = write(model, params, states, [404, 2], [[1, 2, 3, 4, 5], [6]])  # ids as they come, of any number
     >>> answer(model, params, states, jnp.array([7, 7, 404]), jnp.array([0, 1, 0])).shape
     (3, 5)
     """
-    require(isinstance(streams, int) and streams >= 1, f"there must be at least 1 stream, not {streams}")
     state = model.apply(params, method="initial_state")
     return jax.tree.map(lambda leaf: jnp.tile(leaf, (streams, *[1] * leaf.ndim)), state)
 
 
+@checked
 def write(
     model: AskedMemory,
     params: Params,
     states: State,
     rows: Int[Array, "R"],
-    stream: Int[Array, "R T N"],
-    mask: Bool[Array, "R T N"],
+    stream: Int[Array, "R T N"] | list | tuple,
+    mask: Bool[Array, "R T N"] | None = None,
 ) -> State:
     """The states after these rows of them have read on; the others as they were.
 
     rows: which streams go on, each once. stream, mask: their new segments, padding at the end or in whole segments; the
-    states are those that one call on all of a stream would have given. Raises `MemjaxError` for shapes that do not fit;
+    states are those that one call on all of a stream would have given. Or, without a mask, a list of what is new of
+    each row, of any length: ids, which are cut into segments of the model's size, or segments of ids. A segment that
+    is not full is over: what comes later begins the next one.
+
+    It is compiled once for each shape, whoever calls; the numbers of rows and segments of a list are rounded up to
+    powers of two, so that there are few. Nothing that is given is used up. Raises `MemjaxError` for what does not fit;
     unless they are traced, for a row twice, or one that there is not, and for items that the model does not know, which
     would be in the state for ever.
     """
-    require(
-        np.ndim(stream) == 3 and np.shape(stream) == np.shape(mask) and np.shape(rows) == np.shape(stream)[:1],
-        f"stream and mask must be [rows, segments, items], for {np.shape(rows)} rows; not {np.shape(stream)} and "
-        f"{np.shape(mask)}",
-    )
-    _check_rows(rows, states, once=True)
-    if not any(isinstance(x, jax.core.Tracer) for x in (stream, mask)):
-        _check_ids("the stream has items", np.asarray(stream)[np.asarray(mask, bool)], model.shape.items)
+    listed = mask is None and isinstance(stream, (list, tuple))
+    given = cut(cast(Any, stream), model.shape.segment) if listed else (stream, mask)
+    new: Any = _written(states, rows, *given)
+    _check_rows(new[0], states, once=True)
+    if not any(isinstance(x, jax.core.Tracer) for x in new[1:]):
+        _check_ids("the stream has items", np.asarray(new[1])[np.asarray(new[2])], model.shape.items)
+    if listed:  # filled up with a row that there is not: it reads nothing, and is written nowhere
+        size, values = power_of_two(len(new[0])), (_streams(states), 0, False)
+        new = [_filled(x, size, value) for x, value in zip(new, values, strict=True)]
+    return _write(_hashable(model), params, states, *new)
 
-    rows, stream, mask = (jnp.asarray(x) for x in (rows, stream, mask))
 
+@functools.partial(jax.jit, static_argnums=0)
+def _write(model, params, states, rows, stream, mask):
     def one(state, stream, mask):
         return model.apply(params, state, stream, mask, method="write")[0]
 
     written = jax.vmap(one)(jax.tree.map(lambda leaf: leaf[rows], states), stream, mask)
-    return jax.tree.map(lambda leaf, new: leaf.at[rows].set(new), states, written)
+    return jax.tree.map(lambda leaf, new: leaf.at[rows].set(new, mode="drop"), states, written)
 
 
+@checked
 def answer(
     model: AskedMemory,
     params: Params,
     states: State,
     rows: Int[Array, "Q"],
     queries: Int[Array, "Q *W"],
-    candidates: Int[Array, "Q A W"] | None = None,
+    candidates: Int[Array, "Q A V"] | None = None,
 ) -> Float[Array, "Q C"]:
     """Logits of the answers to a batch of questions, each about the stream in its row; any row any number of times.
 
-    Raises `MemjaxError` as `write` does.
+    Compiled once for each shape, whoever calls; the number of questions is rounded up to a power of two. Raises
+    `MemjaxError` as `write` does.
     """
-    require(
-        np.shape(rows) == np.shape(queries)[:1],
-        f"there must be a row for each query; {np.shape(rows)} rows do not fit queries of shape {np.shape(queries)}",
-    )
+    asked: Any = (rows, queries, candidates)
     _check_rows(rows, states, once=False)
-    for texts in (queries, candidates):
+    for texts in asked[1:]:
         if texts is not None and not isinstance(texts, jax.core.Tracer):
             _check_ids("questions and candidates have ids", np.asarray(texts), model.shape.queries)
+    one_id = model.shape.query_words is None
+    require(
+        asked[1].ndim == (1 if one_id else 2),
+        f"a question to this model is {'one id' if one_id else 'a list of ids of words'}; "
+        f"the queries have the shape {list(asked[1].shape)}",
+    )
+    count = len(asked[0])
+    if not any(isinstance(x, jax.core.Tracer) for x in asked):
+        asked = [None if x is None else _filled(x, power_of_two(count), 0) for x in asked]
+    logits = _answer(_hashable(model), params, states, *asked)
+    return logits if len(logits) == count else logits[:count]
 
+
+@functools.partial(jax.jit, static_argnums=0)
+def _answer(model, params, states, rows, queries, candidates):
     def one(state, query, candidates):
         slots = model.apply(params, state, method="slots")
         return model.apply(params, slots, query, candidates, method="answer")
 
-    asked = jax.tree.map(lambda leaf: leaf[jnp.asarray(rows)], states)
+    asked = jax.tree.map(lambda leaf: leaf[rows], states)
     return jax.vmap(one, (0, 0, None if candidates is None else 0))(asked, queries, candidates)
 
 
@@ -147,10 +174,40 @@ def _name(place: Any) -> str:
     return jax.tree_util.keystr(place) or "state"
 
 
+@functools.partial(checked, name="write")
+def _written(
+    states: State, rows: Int[Array, "R"], stream: Int[Array, "R T N"], mask: Bool[Array, "R T N"]
+) -> tuple[Array, ...]:
+    return rows, stream, mask
+
+
+def _filled(x: Array, length: int, value: int) -> np.ndarray:
+    """The same with rows of a value behind, in all so many."""
+    known = np.asarray(x)
+    return np.pad(known, [(0, length - len(known))] + [(0, 0)] * (known.ndim - 1), constant_values=value)
+
+
+def _hashable(model: AskedMemory) -> AskedMemory:
+    """The model, which names what is compiled for it: models alike share it."""
+    try:
+        hash(model)
+    except TypeError as error:
+        raise MemjaxError(f"the settings of a model must be hashable, tuples in place of lists: {error}") from None
+    return model
+
+
+def _streams(states: State) -> int:
+    """How many streams there are states of."""
+    sizes = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(states)}
+    require(len(sizes) == 1 and () not in sizes, "the states must be those that streaming.start makes, of some streams")
+    return sizes.pop()[0]
+
+
 def _check_rows(rows: Int[Array, "R"], states: State, *, once: bool) -> None:
+    count = _streams(states)
     if isinstance(rows, jax.core.Tracer):
         return
-    count, known = cast(Any, jax.tree.leaves(states)[0]).shape[0], np.asarray(rows)
+    known = np.asarray(rows)
     _check_ids(f"there are {count} streams, and rows", known, count)
     require(not once or len(np.unique(known)) == len(known), "a row may be written once in a call, not twice")
 

@@ -19,7 +19,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "ops": ({"errors", "typing"}, {"jax", "numpy"}),
     "environments": ({"errors", "typing"}, {"jax", "numpy"}),
     "memories": ({"errors", "ops", "typing"}, {"flax", "jax", "numpy"}),
-    "functional": ({"errors", "memories", "typing"}, {"jax"}),
+    "functional": ({"errors", "memories", "ops", "typing"}, {"flax", "jax"}),
     "tasks": ({"environments", "errors"}, {"numpy"}),
     "schema": ({"tasks"}, set()),
     "limits": ({"errors", "schema"}, set()),
@@ -29,7 +29,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"config", "environments", "errors", "files", "functional", "memories", "models", "ops", "tasks", "typing"},
         {"absl", "chex", "etils", "flax", "grain", "jax", "numpy", "optax", "orbax", "rich", "tensorboardX"},
     ),
-    "streaming": ({"errors", "models", "tasks", "typing"}, {"jax", "numpy"}),
+    "streaming": ({"errors", "models", "ops", "tasks", "typing"}, {"jax", "numpy"}),
     "reporting": ({"errors", "files"}, {"matplotlib", "numpy", "rich"}),
     "arguments": ({"config", "errors", "memories"}, {"absl", "ml_collections"}),
     "cli": (

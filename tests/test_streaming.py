@@ -3,6 +3,7 @@
 Slips that were tried: the rows of the last call written for all; the mask left out; a file's arrays in another order.
 """
 
+import contextlib
 import functools
 import io
 import pickle
@@ -27,7 +28,7 @@ every_memory = pytest.mark.parametrize("name", ["rehearsal", "dnc", "retention"]
 
 @functools.cache
 def made(name="rehearsal"):
-    """`(model, params, write, answer)`, the last two jitted."""
+    """`(model, params, write, answer)`, the last two of this model."""
     if name == "rehearsal":
         model, params = system()
     else:
@@ -35,7 +36,7 @@ def made(name="rehearsal"):
         sizes["retention"] = {"slots": 3, "width": 8, "policy": "st"}
         model = AskedMemory(shape(), memories.create(name, **sizes[name]), 8, 2, 1, 1, 2)
         params = random_params(model, example())
-    write, answer = (jax.jit(functools.partial(f, model)) for f in (streaming.write, streaming.answer))
+    write, answer = (functools.partial(f, model) for f in (streaming.write, streaming.answer))
     return model, params, write, answer
 
 
@@ -61,6 +62,110 @@ def test_streams_written_in_turns_are_those_written_at_once(name):
     for i in range(STREAMS):
         whole = jax.jit(functools.partial(model.apply, method="memorize"))(params, stream[i], mask[i])[0]
         assert_close(jax.tree.map(lambda leaf, i=i: leaf[i], slots), whole, 1e-5)
+
+
+@every_memory
+def test_lists_of_any_length_are_read_as_their_segments_are(name):
+    model, params, write, _ = made(name)
+    start = streaming.start(model, params, STREAMS)
+    first, second, third = [1, 2, 3, 4, 5, 6, 7], [], [[8], [9, 10, 3]]
+    rows = [4, 0, 3]
+    found = write(params, start, rows, [first, second, third])
+    stream = [[[1, 2, 3], [4, 5, 6], [7, 0, 0]], [[0] * 3] * 3, [[8, 0, 0], [9, 10, 3], [0, 0, 0]]]
+    wanted = write(params, start, rows, jnp.array(stream), jnp.array(stream) != 0)
+    assert_close(found, wanted, 1e-5)
+    untouched = np.array([0, 1, 2, 5])  # row 0 had nothing to read
+    assert_same(*(jax.tree.map(lambda leaf: np.asarray(leaf)[untouched], states) for states in (found, start)))
+    assert_close(
+        write(params, write(params, start, [1], [[1, 2, 3]]), (1,), [first[3:]]),
+        write(params, start, [1], [first]),
+        1e-5,
+    )
+
+
+@contextlib.contextmanager
+def counted(events):
+    """How often JAX traced or compiled; goes into `events`."""
+
+    def listen(event, duration, **kwargs):
+        if "jaxpr_trace" in event or "backend_compile" in event:
+            events.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield
+    jax.monitoring.unregister_event_duration_listener(listen)
+
+
+def test_calls_of_one_shape_are_traced_once_and_lists_have_few_shapes():
+    model, params, *_ = made()
+    states = streaming.start(model, params, STREAMS)
+    stream, mask = map(np.asarray, streams())
+
+    def everything(model, seed):
+        rows = np.random.default_rng(seed).permutation(STREAMS)[:3]
+        after = streaming.write(model, params, states, rows, stream[rows], mask[rows])
+        after = streaming.write(model, params, after, rows, [[1] * (7 + seed), [2], []])
+        streaming.answer(model, params, after, [*rows, 0][: 3 + seed % 2], np.arange(3 + seed % 2))
+
+    everything(model, 0)
+    before = []
+    with counted(before):
+        everything(model, 1)
+        everything(model.clone(), 2)  # one that is alike, as a run that is opened twice gives
+    assert before == []
+    with counted(before):
+        streaming.write(model, params, states, [4, 1, 0, 2, 3], stream[:5], mask[:5])  # a shape that was not there
+    assert before != []
+
+
+def test_inside_jit_it_is_part_of_what_is_compiled():
+    model, params, write, answer = made()
+    states, rows = streaming.start(model, params, STREAMS), jnp.array([2, 0])
+    stream, mask = (part[:2] for part in streams())
+
+    @jax.jit
+    def both(params, states, rows, stream, mask):
+        states = write(params, states, rows, stream, mask)
+        return states, answer(params, states, rows, jnp.array([1, 2]))
+
+    after, logits = both(params, states, rows, stream, mask)
+    assert_close(after, write(params, states, rows, stream, mask), 1e-6)
+    assert_close(logits, answer(params, after, rows, jnp.array([1, 2])), 1e-6)
+    assert_same(states, streaming.start(model, params, STREAMS))  # nothing was used up
+
+
+@pytest.mark.parametrize(
+    ("stream", "words"),
+    [
+        ([[1, 2], [3]], "must be an int array .R, T, N. with R = 1 as in rows"),
+        ([[[1, 2, 3, 4]]], "a segment has 4 items, this model's at most 3"),
+        ([[1.5]], "a stream is a list of ids, whole numbers, or of segments of ids; not .1.5."),
+        ([["mary"]], "a stream is a list of ids"),
+        ([[[1], [[2]]]], "a stream is a list of ids"),
+        ([None], "a stream is a list of ids"),
+        ([3], "a stream is a list of ids"),
+        ([[-1]], "ids are at least 0"),
+        ([[ITEMS]], rf"items from {ITEMS} to {ITEMS}; they must be in"),
+        (None, "stream must be an int array"),
+        (np.ones((1, 2, 3)), "stream must be an int array .R, T, N., not float64"),
+        (np.ones((1, 2, 3), int), "mask must be a bool array .R, T, N., not None"),
+    ],
+)
+def test_streams_that_cannot_be_read_are_one_clear_line(unchecked, stream, words):
+    model, params, *_ = made()
+    with pytest.raises(MemjaxError, match=words):
+        streaming.write(model, params, streaming.start(model, params, 2), [1], stream)
+
+
+@pytest.mark.parametrize("states", [None, (), 3, jnp.zeros(3), jnp.zeros((6, 7, 8)), {"a": jnp.zeros((6, 3, 8))}])
+def test_states_that_are_none_of_the_model_are_one_clear_line(unchecked, states):
+    model, params, *_ = made()
+    for call in (
+        lambda: streaming.write(model, params, states, [0], [[1]]),
+        lambda: streaming.answer(model, params, states, [0], [1]),
+    ):
+        with pytest.raises(MemjaxError, match=r"states must be|state is of another|state must be|rows from"):
+            call()
 
 
 @pytest.mark.parametrize("answer_kind", ["classes", "candidates"])
@@ -103,9 +208,9 @@ def test_states_come_back_from_a_file_to_the_bit_and_go_on(name, tmp_path):
         ([0, 6], r"6 streams, and rows from 0 to 6; they must be in \[0, 6\)"),
         ([-1, 0], "rows from -1 to 0"),
         ([2, 2], "written once in a call, not twice"),
-        ([0.0, 1.0], "rows of type float32; they must be whole numbers"),
-        ([True, False], "rows of type bool"),
-        ([0, 1, 2], r"for \(3,\) rows; not \(2, "),
+        ([0.0, 1.0], r"write: rows must be an int array \[R\], not float32\[2\]"),
+        ([True, False], r"rows must be an int array \[R\], not bool\[2\]"),
+        ([0, 1, 2], r"stream must be an int array \[R, T, N\] with R = 3 as in rows, not int32\[2, "),
     ],
 )
 def test_rows_that_cannot_be_are_one_clear_line(unchecked, rows, words):
@@ -113,7 +218,7 @@ def test_rows_that_cannot_be_are_one_clear_line(unchecked, rows, words):
     stream, mask = (part[:2] for part in streams())
     with pytest.raises(MemjaxError, match=words):
         streaming.write(model, params, streaming.start(model, params, STREAMS), jnp.array(rows), stream, mask)
-    with pytest.raises(MemjaxError, match="at least 1 stream"):
+    with pytest.raises(MemjaxError, match="streams must be a whole number of at least 1, not 0"):
         streaming.start(model, params, 0)
 
 
@@ -129,7 +234,9 @@ def test_items_and_questions_that_the_model_does_not_know_are_one_clear_line(unc
     streaming.write(model, params, states, rows, jnp.where(mask, stream, wrong), mask)
     with pytest.raises(MemjaxError, match=rf"ids from .*; they must be in \[0, {QUERIES}\)"):
         streaming.answer(model, params, states, rows, jnp.array([0, wrong]))
-    with pytest.raises(MemjaxError, match="a row for each query"):
+    with pytest.raises(
+        MemjaxError, match=r"queries must be an int array \[Q, ...\] with Q = 2 as in rows, not int32\[3\]"
+    ):
         streaming.answer(model, params, states, rows, jnp.array([0, 1, 2]))
 
 

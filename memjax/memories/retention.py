@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import unknown
-from memjax.memories.contract import Memory, Slots
+from memjax.memories.contract import Memory, Slots, check_features
 from memjax.memories.memn2n import check_rows, encode_bags
 from memjax.memories.policies import Candidates, policies
 from memjax.typing import Any, Array, Bool, Float, Key
@@ -83,6 +83,7 @@ class RetentionMemory(Memory):
     def write(
         self, state: Retained, features: Float[Array, "N d"], mask: Bool[Array, "N"], *, key: Key | None = None
     ) -> tuple[Retained, Float[Array, ""]]:
+        check_features(features, self.width)
         row = jnp.where(mask[:, None], features, 0).astype(state.values.dtype).sum(0)
         size, policy = self.num_slots, self.chooses
         filled = jnp.arange(size) < state.filled

@@ -31,7 +31,7 @@ class TaskShape:
     query_words: int | None
     answer: Literal["classes", "candidates", "click"]
     classes: int
-    tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
 
 @runtime_checkable
