@@ -30,6 +30,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"absl", "chex", "etils", "flax", "grain", "jax", "numpy", "optax", "orbax", "rich", "tensorboardX"},
     ),
     "streaming": ({"errors", "models", "ops", "tasks", "typing"}, {"jax", "numpy"}),
+    "conversation": ({"errors", "models", "streaming", "tasks", "training", "typing"}, {"numpy"}),
     "reporting": ({"errors", "files"}, {"matplotlib", "numpy", "rich"}),
     "arguments": ({"config", "errors", "memories"}, {"absl", "ml_collections"}),
     "cli": (

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import require
+from memjax.memories.contract import check_features
 from memjax.memories.controlled import ControlledMemory
 from memjax.typing import Array, Bool, Float, Key
 
@@ -15,8 +16,8 @@ from memjax.typing import Array, Bool, Float, Key
 class Refreshed(NamedTuple):
     """An item's share of the LSTM's gates, and the item itself, which is to be said again."""
 
-    inputs: Float[Array, "*T N h4"]
-    items: Float[Array, "*T N d"]
+    inputs: Float[Array, "*T h4"]
+    items: Float[Array, "*T d"]
 
 
 class DMSDNC(ControlledMemory):
@@ -64,6 +65,7 @@ class DMSDNC(ControlledMemory):
     def write_item(
         self, state: ops.BlocksState, features: Refreshed, *, key: Key | None = None
     ) -> tuple[ops.BlocksState, Float[Array, ""]]:
+        check_features(features.items, self.width)
         state = ops.dmsdnc_step(self.params_of_step, state, features.inputs, dtype=self.dtype)
         said = jnp.concatenate([state.hidden, state.reads.ravel()]) @ self.say_again
         missed = ((jax.lax.stop_gradient(features.items).astype(said.dtype) - said) ** 2).mean()

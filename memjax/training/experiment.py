@@ -108,12 +108,18 @@ def trained_model(folder: Path | str) -> tuple[System, Params]:
     model, params = trained_model("runs/evidence-demo")
     states = streaming.start(model, params, 1000)
     """
+    return trained_task(folder)[1:]
+
+
+def trained_task(folder: Path | str) -> tuple[Any, System, Params]:
+    """The task of such a run, and `trained_model`."""
     folder = Path(folder)
     config = runs.read_config(folder)
     require(isinstance(config, Config), f"{folder} is no run of a system that is asked; see configs/evidence.py")
     experiment = prepare(config)
     shape = cast(TaskShape, experiment.task.shape)
-    return build(cast(Config, config), shape), load_phase(experiment, folder, experiment.phases[-1])[1]
+    params = load_phase(experiment, folder, experiment.phases[-1])[1]
+    return experiment.task, build(cast(Config, config), shape), params
 
 
 def evaluate(experiment: Experiment, folder: Path) -> dict[str, Any]:
