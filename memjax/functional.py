@@ -1,10 +1,17 @@
 """Any memory as pure functions of explicit parameters, for code that does not use Flax."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from memjax.errors import require
-from memjax.memories.memory import Memory, check_state, memorize
+import jax
+from flax.core.meta import AxisMetadata
+from flax.errors import FlaxError
+
+from memjax.errors import MemjaxError, one_line, require
+from memjax.memories.memory import Memory, memorize
+from memjax.ops.arrays import as_array, described
+from memjax.ops.checked import checked
+from memjax.typing import Any, Array, Bool, Float, Key, Params
 
 
 class FunctionalMemory(NamedTuple):
@@ -39,6 +46,8 @@ def functional(memory: Memory) -> FunctionalMemory:
     Raises:
         MemjaxError: for what is no memory.
 
+    So do the functions, for what they cannot take: as of `memjax.ops`, and for parameters of another memory.
+
     >>> import jax, jax.numpy as jnp
     >>> from memjax import memories
     >>> memory = functional(memories.create("rehearsal", slots=4, width=8, segment=3, layers=1, heads=2))
@@ -50,20 +59,30 @@ def functional(memory: Memory) -> FunctionalMemory:
     """
     require(isinstance(memory, Memory), f"functional takes a memory, as memories.create makes one, not {memory!r:.80}")
 
-    def call(method: Callable) -> Callable:
-        return lambda params, *args, **kwargs: memory.apply(params, *args, method=method, **kwargs)
-
-    def on_state(method: Callable) -> Callable:
-        def checked(bound, state, *args, **kwargs):
-            check_state(bound, state)
-            return method(bound, state, *args, **kwargs)
-
-        return call(checked)
-
-    def init(key, items, mask=None):
+    @checked
+    def init(key: Key, items: Float[Array, "T N d"], mask: Bool[Array, "T N"] | None = None) -> Params:
         return memory.init(key, items, mask, method=memorize)
 
-    cls = type(memory)
-    return FunctionalMemory(
-        init, call(cls.initial_state), call(cls.encode), on_state(cls.write), on_state(cls.slots), call(memorize)
-    )
+    def call(name: str) -> Callable:
+        method = memorize if name == "memorize" else getattr(type(memory), name)
+
+        def run(params: Params, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return memory.apply(_weights(name, params), *args, method=method, **kwargs)
+            except FlaxError as error:
+                raise MemjaxError(f"{name}: these params are not this memory's: {one_line(error)}") from error
+
+        return run
+
+    return FunctionalMemory(init, *map(call, FunctionalMemory._fields[1:]))
+
+
+def _weights(name: str, params: Params) -> Params:
+    """Mappings in mappings of float arrays. Raises `MemjaxError` for anything else."""
+    require(isinstance(params, Mapping), f"{name}: params must be what init made, not {described(params)}")
+    leaves, structure = jax.tree.flatten(params, is_leaf=lambda part: not isinstance(part, (Mapping, AxisMetadata)))
+    arrays = [as_array(leaf, "float") for leaf in leaves]
+    for leaf, array in zip(leaves, arrays, strict=True):
+        if array is None:
+            raise MemjaxError(f"{name}: params must be float arrays, not {described(leaf)}")
+    return jax.tree.unflatten(structure, arrays)

@@ -78,9 +78,12 @@ def wrong(value, any_kind=False, few=False):
         ("a dict", {"x": 1.0}, True),
         ("a huge number", 10**400, True),
         ("a list of strings", ["a"], True),
-        ("a key", jax.random.key(0), True),
+        ("a key", jax.random.key(0), not _is_key(value)),
     ]
     yield from junk[: 5 if few else None]
+    if hasattr(value, "_asdict") or dataclasses.is_dataclass(value):
+        leaf = next(x for x in jax.tree.leaves(value) if x.ndim)
+        yield from [("one of its arrays", leaf, False), ("a plain tuple", tuple(jax.tree.leaves(value)), False)]
     if not callable(value):
         yield ("a class", int, True)
     yield from [("None", None, False), ("a float", 0.5, False), ("an int", 3, False), ("a bool", True, False)]
@@ -113,5 +116,9 @@ def wrong(value, any_kind=False, few=False):
         yield ("turned around", array.T, False)
 
 
+def _is_key(value):
+    return isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+
+
 def _is_array(value):
-    return isinstance(value, (np.ndarray, np.generic, jax.Array))
+    return isinstance(value, (np.ndarray, np.generic, jax.Array)) and not _is_key(value)

@@ -22,7 +22,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "environments": ({"archives", "errors", "files", "typing"}, {"jax", "numpy"}),
     "memories": ({"deprecated", "errors", "ops", "typing"}, {"flax", "jax", "numpy"}),
     "layers": ({"checks", "deprecated", "errors", "memories", "ops", "typing"}, {"flax", "jax"}),
-    "functional": ({"errors", "memories", "typing"}, {"jax"}),
+    "functional": ({"errors", "memories", "ops", "typing"}, {"flax", "jax"}),
     "tasks": ({"archives", "checks", "environments", "errors", "files", "typing"}, {"numpy"}),
     "models": (
         {"deprecated", "errors", "functional", "layers", "memories", "ops", "tasks", "typing"},

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from memjax import ops
 from memjax.errors import require
 from memjax.memories.encoders import EPSILON, FeedForward
-from memjax.memories.memory import Memory, Slots
+from memjax.memories.memory import Memory, Slots, check_features
 from memjax.typing import Any, Array, Bool, Float, Key
 
 
@@ -135,6 +135,7 @@ class CompressiveMemory(Memory):
         self, state: CompressiveState, features: Float[Array, "N d"], mask: Bool[Array, "N"], *, key: Key | None = None
     ) -> tuple[CompressiveState, Float[Array, ""]]:
         del key
+        check_features(features, self.width)
         shorter = self.segment - features.shape[0]
         x, mask = jnp.pad(features, ((0, shorter), (0, 0))), jnp.pad(mask, (0, shorter))
         levels, aux_loss = self.run_layers(state, jnp.where(mask[:, None], x, 0), mask)

@@ -11,14 +11,15 @@ from memjax import ops
 from memjax.errors import require
 from memjax.memories.controlled import ControlledMemory
 from memjax.memories.controlled_core import ControlledCore
+from memjax.memories.memory import check_features
 from memjax.typing import Array, Bool, Float, Key
 
 
 class Refreshed(NamedTuple):
     """An item's share of the LSTM's gates, and the item itself, which is to be reconstructed."""
 
-    inputs: Float[Array, "*T N h4"]
-    items: Float[Array, "*T N d"]
+    inputs: Float[Array, "*axes h4"]
+    items: Float[Array, "*axes d"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +90,7 @@ class DMSDNC(ControlledMemory):
     def write_item(
         self, state: ops.BlocksState, features: Refreshed, *, key: Key | None = None
     ) -> tuple[ops.BlocksState, Float[Array, ""]]:
+        check_features(features.items, self.width)
         state = self.core().step(self.params_of_step, state, features.inputs)
         output = jnp.concatenate([state.hidden, state.reads.ravel()]) @ self.reconstruct
         error = ((jax.lax.stop_gradient(features.items).astype(output.dtype) - output) ** 2).mean()

@@ -12,7 +12,7 @@ from memjax import ops
 from memjax.errors import unknown
 from memjax.memories.eviction import BaseView
 from memjax.memories.memn2n import check_rows, encode_bags
-from memjax.memories.memory import Memory, Slots
+from memjax.memories.memory import Memory, Slots, check_features
 from memjax.memories.policies import policies
 from memjax.typing import Any, Array, Bool, Float, Key
 
@@ -114,6 +114,7 @@ class EvictionMemory(Memory):
     def write(
         self, state: Retained, features: Float[Array, "N d"], mask: Bool[Array, "N"], *, key: Key | None = None
     ) -> tuple[Retained, Float[Array, ""]]:
+        check_features(features, self.width)
         row = jnp.where(mask[:, None], features, 0).astype(state.values.dtype).sum(0)
         # The sum, so that on an Explicit mesh what is kept, though a constant, is split as the rest is.
         new = Row(row, self.evictor.kept() + jnp.zeros_like(state.kept[0]), state.step)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import require
-from memjax.memories.memory import Memory, Slots, replicate_over_sequence
+from memjax.memories.memory import Memory, Slots, check_features, replicate_over_sequence
 from memjax.typing import Any, Array, Bool, Float, Key
 
 
@@ -69,6 +69,7 @@ class MemN2NMemory(Memory):
         self, state: Rows, features: Float[Array, "T N d"], mask: Bool[Array, "T N"], *, key: Key | None = None
     ) -> tuple[Rows, Float[Array, ""]]:
         del key
+        check_features(features, self.width)
         features, mask = replicate_over_sequence((features, mask))
         new = jnp.where(mask[..., None], features, 0).astype(state.values.dtype).sum(1)
         rows, real = jnp.concatenate([state.values, new]), jnp.concatenate([state.filled > 0, mask.any(1)])

@@ -1,15 +1,18 @@
 """What a memory is: encode, write, slots; and `memorize`, which is the same for all of them."""
 
-from typing import NamedTuple
+import functools
+from collections.abc import Callable
+from typing import NamedTuple, cast
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
-from memjax.errors import require
+from memjax.errors import MemjaxError, require
+from memjax.ops.checked import checked
 from memjax.ops.recurrence import carry_like
-from memjax.typing import Any, Array, Bool, Float, Key, State
+from memjax.typing import Any, Array, Bool, Float, Key, PyTree, Shaped, State
 
 
 class Slots(NamedTuple):
@@ -31,11 +34,21 @@ class Memory(nn.Module):
     times. A new memory subclasses this, overrides `initial_state`, `write`, `slots` (and `encode` where segments are
     read by a network of their own), says in `validate` which sizes it cannot have, and is given to `register_memory`.
 
+    What a subclass overrides is called with arrays only, of the shapes that stand here and with a state of its own:
+    all else is one line, a `MemjaxError`, by the rule of `memjax.ops`, and not the subclass's business.
+
     Args:
         num_slots: K, how many vectors are shown.
     """
 
     num_slots: int
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        for name in {"encode", "write", "write_stream", "slots", "write_item"} & cls.__dict__.keys():
+            method = cls.__dict__[name]
+            method = _with_own_state(method) if name in ("write", "write_stream", "slots") else method
+            setattr(cls, name, checked(method, like=getattr(Memory, name, method), name=f"Memory.{name}"))
+        super().__init_subclass__(**kwargs)
 
     def validate(self) -> None:
         """Raises `MemjaxError` for sizes that this memory cannot have."""
@@ -58,7 +71,7 @@ class Memory(nn.Module):
         return items
 
     def write(
-        self, state: State, features: Any, mask: Bool[Array, "N"], *, key: Key | None = None
+        self, state: State, features: PyTree[Shaped[Array, "N ..."]], mask: Bool[Array, "N"], *, key: Key | None = None
     ) -> tuple[State, Float[Array, ""]]:
         """Writes one encoded segment. Padding writes nothing.
 
@@ -74,7 +87,12 @@ class Memory(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} has no write")
 
     def write_stream(
-        self, state: State, features: Any, mask: Bool[Array, "T N"], *, key: Key | None = None
+        self,
+        state: State,
+        features: PyTree[Shaped[Array, "T N ..."]],
+        mask: Bool[Array, "T N"],
+        *,
+        key: Key | None = None,
     ) -> tuple[State, Float[Array, ""]]:
         """Writes all segments in order; a scan of `write`, for a memory with a closed form to override.
 
@@ -103,6 +121,16 @@ class Memory(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} has no slots")
 
 
+def _with_own_state(method: Callable) -> Callable:
+    @functools.wraps(method)
+    def guarded(memory, state, *args, **kwargs):
+        state = state if memory.is_initializing() else own_state(memory, state)
+        return method(memory, state, *args, **kwargs)
+
+    return guarded
+
+
+@checked
 def memorize(
     memory: Memory,
     items: Float[Array, "T N d"],
@@ -149,22 +177,12 @@ def memorize(
     >>> memory.apply(params, state, method="slots").values.shape
     (4, 8)
     """
-    require(
-        items.ndim == 3 and items.shape[1] > 0,
-        f"a stream is [segments, items, width] with at least one item in a segment, not {list(items.shape)}; "
-        "one stream at a time: batch it with jax.vmap",
-    )
     if mask is None:
         mask = jnp.ones(items.shape[:2], bool)
-    require(
-        mask.shape == items.shape[:2],
-        f"the mask is {list(mask.shape)}, it must be {list(items.shape[:2])}, as the items",
-    )
-    require(block is None or block >= 1, f"block must be at least 1, not {block}")
     if state is None:
         state = memory.initial_state()
     elif not memory.is_initializing():
-        check_state(memory, state)
+        state = own_state(memory, state)
     length, width = mask.shape
     if block is None:
         block = max(1, 100 // width) if jax.default_backend() == "cpu" and stream_shards() == 1 else length
@@ -200,7 +218,25 @@ def replicate_over_sequence(segments: Any) -> Any:
     return jax.lax.with_sharding_constraint(segments, PartitionSpec()) if stream_shards() > 1 else segments
 
 
-def check_state(memory: Memory, state: State) -> None:
-    """Raises `MemjaxError` for the state of another memory."""
-    given, own = (jax.tree.map(jnp.shape, s) for s in (state, jax.eval_shape(memory.initial_state)))
-    require(given == own, f"the state is of another memory: its shapes are {given}, this memory's {own}")
+def own_state(memory: Memory, state: State) -> State:
+    """The state in the dtypes that this memory keeps it in. Raises `MemjaxError` for the state of another memory."""
+    own = jax.eval_shape(memory.initial_state)
+    structure, given = cast(Any, (jax.tree.structure(own), jax.tree.structure(state)))
+    require(structure == given, f"the state is of another memory: it is {given!s:.80}, this memory's {structure!s:.80}")
+    kept = []
+    for (path, wanted), leaf in zip(jax.tree.leaves_with_path(own), jax.tree.leaves(state), strict=True):
+        same_kind = jnp.issubdtype(leaf.dtype, jnp.floating) == jnp.issubdtype(wanted.dtype, jnp.floating)
+        if leaf.shape != wanted.shape or not same_kind:
+            name = jax.tree_util.keystr(path).removeprefix(".") or "value"
+            raise MemjaxError(
+                f"the state is of another memory: its {name} is {leaf.dtype}{list(leaf.shape)}, "
+                f"this memory's {wanted.dtype}{list(wanted.shape)}"
+            )
+        kept.append(leaf.astype(wanted.dtype))
+    return jax.tree.unflatten(given, kept)
+
+
+def check_features(features: Float[Array, "*axes d"], width: int) -> None:
+    """Raises `MemjaxError` for features that `encode` of this memory did not make."""
+    given = features.shape[-1]
+    require(given == width, f"these features are {given} wide, this memory's {width}; give what its encode made")

@@ -5,7 +5,6 @@ import typing
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-import jax.numpy as jnp
 import numpy as np
 
 from memjax.deprecated import new_names, warn_of_keywords
@@ -22,6 +21,7 @@ from memjax.memories.nutm import NUTM
 from memjax.memories.rehearsal import RehearsalMemory
 from memjax.memories.stm import TwoMemory
 from memjax.memories.surprise import SurpriseMemory
+from memjax.ops.arrays import described, is_float_dtype
 
 registry: dict[str, type[Memory]] = {
     "compressive": CompressiveMemory,
@@ -121,7 +121,7 @@ def create(name: str, *, slots: int | np.integer, **sizes: Any) -> Memory:
     memjax.errors.MemjaxError: unknown memory 'rehersal'; did you mean 'rehearsal'?
     """
     if not isinstance(name, str) or name not in registry:
-        raise unknown("memory", name, registry)
+        raise unknown("memory", name if isinstance(name, str) else described(name), registry)
     cls = registry[name]
     warn_of_keywords(cls, sizes)
     fields, sizes = size_fields(cls), new_names(cls, sizes)
@@ -149,26 +149,21 @@ def _kinds(cls: type[Memory]) -> dict[str, Any]:
 def _checked(size: str, kind: Any, value: Any) -> Any:
     """The value of a size, of the kind that it must be; NumPy's numbers count as Python's."""
     name, choices = size.removeprefix("num_"), typing.get_args(kind)
-    if typing.get_origin(kind) is typing.Literal and value not in choices:
-        raise unknown(name, value, choices)
+    if typing.get_origin(kind) is typing.Literal and (not isinstance(value, str) or value not in choices):
+        raise unknown(name, value if isinstance(value, str) else described(value), choices)
     if size == "dtype":
-        require(_is_floating(value), f"dtype must be one of floating point, such as 'bfloat16', not {value!r}")
+        floating = "float16, bfloat16, float32 or float64"
+        require(is_float_dtype(value), f"dtype must be {floating}, not {described(value)}")
     if kind not in WORDS:
         return value
     value = value.item() if isinstance(value, np.generic) else value
-    value = float(value) if kind is float and type(value) is int else value
-    require(type(value) is kind, f"{name} must be {WORDS[kind]}, not {value!r}")
+    value = float(value) if kind is float and type(value) is int and abs(value) < 1e30 else value
+    require(type(value) is kind, f"{name} must be {WORDS[kind]}, not {described(value)}")
     if kind is int:
         most = MOST if size in COUNTS else LARGEST
-        require(value <= most, f"{name} must be at most {most}, not {value}")
+        require(value <= most, f"{name} must be at most {most}, not {described(value)}")
+        require(value >= -LARGEST, f"{name} must be at least 0, not {described(value)}")
     return value
-
-
-def _is_floating(dtype: Any) -> bool:
-    try:
-        return jnp.issubdtype(dtype, jnp.floating)
-    except TypeError:
-        return False
 
 
 def check_size(name: str, size: str) -> None:

@@ -116,14 +116,7 @@ class SurpriseMemory(Memory):
     def write(
         self, state: ops.SurpriseState, features: Tokens, mask: Bool[Array, "N"], *, key: Key | None = None
     ) -> tuple[ops.SurpriseState, Float[Array, ""]]:
-        del key
-
-        def one_head(state, tokens):
-            # Nobody reads in between: the queries are of no account, and XLA drops their answers.
-            _, state = ops.surprise_linear(tokens.keys, *tokens, state, mask=mask)
-            return state
-
-        return jax.vmap(one_head, (0, 1))(state, features), jnp.zeros((), jnp.float32)
+        return _write(state, features, mask), jnp.zeros((), jnp.float32)
 
     def write_stream(
         self, state: ops.SurpriseState, features: Tokens, mask: Bool[Array, "T N"], *, key: Key | None = None
@@ -132,7 +125,7 @@ class SurpriseMemory(Memory):
         features, mask = (features, mask) if in_shards else replicate_over_sequence((features, mask))
         flat, mask = jax.tree.map(lambda x: x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]), (features, mask))
         if not in_shards:
-            return self.write(state, flat, mask, key=key)
+            return _write(state, flat, mask), jnp.zeros((), jnp.float32)
 
         def one_head(state, tokens, mask):
             _, state = ops.surprise_linear_sharded(tokens.keys, *tokens, state, mask=mask, axis_name="sequence")
@@ -152,6 +145,15 @@ class SurpriseMemory(Memory):
         read = jnp.einsum("kza,zab->kzb", self.probes, state.memory)
         read = read * jax.lax.rsqrt((read**2).mean(-1, keepdims=True) + EPSILON)
         return Slots(read.reshape(self.num_slots, -1) @ self.read_out, jnp.ones(self.num_slots, bool))
+
+
+def _write(state: ops.SurpriseState, tokens: Tokens, mask: Bool[Array, "L"]) -> ops.SurpriseState:
+    def one_head(state, tokens):
+        # Nobody reads in between: the queries are of no account, and XLA drops their answers.
+        _, state = ops.surprise_linear(tokens.keys, *tokens, state, mask=mask)
+        return state
+
+    return jax.vmap(one_head, (0, 1))(state, tokens)
 
 
 def empty_memory(heads: int, width: int) -> ops.SurpriseState:

@@ -1,6 +1,9 @@
 """Pure functions on arrays: one example, no batch axis; `jax.vmap` is the caller's.
 
 Parameters and state come in as arguments (NamedTuples of arrays) and go out as results. Nothing here knows Flax.
+
+For an array any op takes a NumPy array, a number or a list of numbers too; what does not fit its annotation is one
+line, a `MemjaxError`, while JAX traces. `memjax.ops.checked` says by which rule.
 """
 
 from memjax.ops.addressing import (

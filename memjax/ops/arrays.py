@@ -44,20 +44,22 @@ def _converted(value: Any, wanted: str) -> jax.Array | None:
         array = jnp.asarray(value) if any(isinstance(x, jax.Array) for x in jax.tree.leaves(value)) else np.array(value)
         if array.size and KIND_OF.get(array.dtype) not in STANDS_FOR[wanted]:
             return None
-        return _signed(jnp.asarray(_fitting(array), {"float": float, "int": int, "bool": bool}.get(wanted)))
+        return _on_device(array.astype({"float": float, "int": int, "bool": bool}[wanted]))
     if not hasattr(value, "shape") or wanted not in (KIND_OF.get(np.dtype(value.dtype)), "any"):
         return None
-    array = jnp.asarray(_fitting(value))
+    array = _on_device(value)
     return _signed(array) if array.dtype in KIND_OF else None
 
 
-def _fitting(array: Any) -> Any:
-    """The same. Raises `OverflowError` for whole numbers that JAX, in 32 bits, would make others of."""
-    if isinstance(array, np.ndarray) and array.dtype.kind in "iu" and array.dtype.itemsize >= 4 and array.size:
-        limits = jnp.iinfo(jnp.asarray(0).dtype)
+def _on_device(array: Any) -> jax.Array:
+    """Raises `OverflowError` for whole numbers that JAX, in 32 bits, would make others of."""
+    if not isinstance(array, np.ndarray):
+        return jnp.asarray(array)
+    if array.dtype.kind in "iu" and array.dtype.itemsize >= 4 and array.size:
+        limits = jnp.iinfo(jax.dtypes.canonicalize_dtype(int))
         if array.min() < limits.min or array.max() > limits.max:
             raise OverflowError
-    return array
+    return jax.device_put(array)  # `jnp.asarray` compiles something for each shape
 
 
 def _signed(array: jax.Array) -> jax.Array:
@@ -69,7 +71,7 @@ def is_float_dtype(value: Any) -> bool:
     """Whether a value names a dtype that memjax computes in."""
     try:
         return KIND_OF.get(jnp.dtype(value)) == "float"
-    except TypeError:
+    except (TypeError, ValueError):  # ValueError: of an array, whose dtype is taken
         return False
 
 

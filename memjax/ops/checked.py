@@ -33,7 +33,8 @@ def checked(function: F, like: Callable | None = None, name: str = "") -> F:
     """A function whose arguments are what its annotations say, arrays where those name arrays, or `MemjaxError`.
 
     `Annotated[Float[Array, "L"], ONE_FOR_ALL]` is a number as well, for all of L; `Annotated[GRUParams, Axes(..)]` says
-    how the axes inside are called outside. like: the function whose annotations count.
+    how the axes inside are called outside. like: a function whose annotations count but where this one names an array
+    or a record.
 
     >>> from memjax.typing import Array, Float
     >>> @checked
@@ -46,13 +47,15 @@ def checked(function: F, like: Callable | None = None, name: str = "") -> F:
         ...
     memjax.errors.MemjaxError: norm: y must be a float array [d] with d = 2 as in x, not float32[3]
     """
-    parameters = inspect.signature(like or function).parameters
-    rules = {
-        argument: rule
-        for argument, parameter in parameters.items()
-        if (rule := rule_of(parameter.annotation, argument, Scope(), 0)) is not None
-    }
-    places = [(argument, rules.get(argument)) for argument in parameters]
+    kinds = {argument: parameter.annotation for argument, parameter in inspect.signature(function).parameters.items()}
+    if like is not None:
+        own = {argument: kind for argument, kind in kinds.items() if hasattr(kind, "dim_str") or _fields(kind)}
+        kinds = {
+            argument: parameter.annotation for argument, parameter in inspect.signature(like).parameters.items()
+        } | own
+    every = {argument: rule_of(kind, argument, Scope(), 0) for argument, kind in kinds.items()}
+    rules = {argument: rule for argument, rule in every.items() if rule is not None}
+    places = list(every.items())
     name = name or getattr(function, "__name__", "")
 
     @functools.wraps(function)
@@ -117,7 +120,7 @@ def rule_of(kind: Any, where: str, scope: Scope, depth: int) -> Rule | None:
     return _record(kind, fields, where, scope.inside(around, where, depth), depth)
 
 
-def _fields(kind: type) -> dict[str, Any]:
+def _fields(kind: Any) -> dict[str, Any]:
     """What is in a NamedTuple or a frozen dataclass; of other classes nothing."""
     frozen = getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
     if hasattr(kind, "_fields") or frozen:
@@ -150,21 +153,23 @@ def _said(wanted: str, scope: Scope, text: str) -> str:
 
 
 def _tree(leaf: Any, scope: Scope) -> Rule:
-    """Arrays in any structure; a None is part of it."""
+    """Arrays in any structure. Where it says of what kind they are, there is at least one, and nothing in between."""
     axes = scope.shape(leaf.dim_str) if hasattr(leaf, "dim_str") else None
     wanted = KINDS[leaf.dtype] if leaf is not None else "any"
     expected = "float arrays" if wanted == "float" else "arrays"
     expected += f" [{', '.join(leaf.dim_str.split())}]" if axes else ""
 
     def take(value, where, sizes):
-        leaves, structure = jax.tree.flatten(value)
-        arrays = [as_array(leaf, wanted) for leaf in leaves]
-        for leaf, array in zip(leaves, arrays):
+        leaves, structure = jax.tree.flatten(value, is_leaf=None if leaf is None else lambda part: part is None)
+        if leaf is not None and not leaves:
+            raise sizes.refuse(where, expected, described(value))
+        arrays = [as_array(part, wanted) for part in leaves]
+        for part, array in zip(leaves, arrays):
             if array is None:
-                raise sizes.refuse(where, expected, f"{described(leaf, wanted, where)}")
+                raise sizes.refuse(where, expected, described(part, wanted, where))
             if axes:
                 sizes.fit(where, axes, array.shape, expected, lambda array=array: described(array))
-        same = all(leaf is array for leaf, array in zip(leaves, arrays))
+        same = all(part is array for part, array in zip(leaves, arrays))
         return value if same else jax.tree.unflatten(structure, arrays)
 
     return take

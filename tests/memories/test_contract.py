@@ -288,9 +288,9 @@ def test_the_order_of_the_segments_matters(variant):
     ("items", "mask", "options", "words"),
     [
         ((2, T, N, WIDTH), None, {}, "batch it with jax.vmap"),
-        ((T, 0, WIDTH), None, {}, "at least one item in a segment"),
-        ((T, N, WIDTH), (T, 1), {}, r"the mask is \[4, 1\], it must be \[4, 3\]"),
-        ((T, N, WIDTH), None, {"block": 0}, "block must be at least 1, not 0"),
+        ((T, 0, WIDTH), None, {}, "items must be a float array .T, N, d. of at least one entry, not float32.4, 0, 4"),
+        ((T, N, WIDTH), (T, 1), {}, "mask must be a bool array .T, N. with N = 3 as in items, not bool.4, 1."),
+        ((T, N, WIDTH), None, {"block": 0}, "block must be a whole number of at least 1, not 0"),
         ((T, N, WIDTH), None, {"state": jnp.zeros((7, WIDTH))}, "the state is of another memory"),
     ],
     ids=["a batch", "no items", "mask", "block", "state"],
