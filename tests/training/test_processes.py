@@ -137,9 +137,9 @@ def test_compiled_programs_are_kept(whole, cache):
 
 
 def test_a_run_that_another_has_is_refused_by_all_processes(whole, tmp_path):
-    first = start(whole, training__steps=7)
+    first = start(whole, training__seed=1)
     assert "another config" in finish(first, 2)
-    for process in start_two(whole, training__steps=7):
+    for process in start_two(whole, training__seed=1):
         assert "another config" in finish(process, 2)
 
 

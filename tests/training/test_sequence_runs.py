@@ -137,9 +137,9 @@ def test_a_sequence_measured_in_blocks_is_the_sequence_at_once(block):
     asked = example["target"] >= 0
     measured = measure(1, params, example)
     loss, right = (float(np.asarray(metrics[name])[asked].sum()) for name in ("answer_loss", "accuracy"))
-    assert_close(np.array(measured), np.array([loss, asked.sum(), right, asked.sum()]), 1e-4)
+    assert_close(np.array(measured[:4]), np.array([loss, asked.sum(), right, asked.sum()]), 1e-4)
     whole = measure(2, params, example)
-    assert_close(np.array(whole), np.array([loss, asked.sum(), right == asked.sum(), 1.0]), 1e-4)
+    assert_close(np.array(whole[:4]), np.array([loss, asked.sum(), right == asked.sum(), 1.0]), 1e-4)
 
 
 def test_an_answer_counts_as_a_whole_when_all_its_tokens_are_right():
@@ -147,9 +147,9 @@ def test_an_answer_counts_as_a_whole_when_all_its_tokens_are_right():
     tokens = task.examples("test", np.array([0]))["tokens"][0]
     best = np.asarray(model.apply(params, jax.numpy.asarray(tokens))[0].argmax(-1))
     target = np.where(np.arange(len(tokens)) >= len(tokens) - 3, best, -1)
-    assert measure(3, params, {"tokens": tokens, "target": target}).right == 1
+    assert measure(3, params, {"tokens": tokens, "target": target}).correct == 1
     target[-1] = (target[-1] + 1) % task.shape.vocabulary
-    assert measure(3, params, {"tokens": tokens, "target": target}).right == 0
+    assert measure(3, params, {"tokens": tokens, "target": target}).correct == 0
 
 
 def test_the_loss_is_the_mean_over_the_targets_of_each_sequence():
@@ -159,8 +159,8 @@ def test_the_loss_is_the_mean_over_the_targets_of_each_sequence():
     loss = jax.jit(sequence_objective(model))
     total, metrics = loss(params, None, batch)
     rows = [measure(1, params, {name: batch[name][i] for name in ("tokens", "target")}) for i in range(4)]
-    assert_close(np.array([total]), np.array([np.mean([row.loss / row.losses for row in rows])]), 1e-4)
-    assert_close(np.array([metrics["accuracy"]]), np.array([np.mean([row.right / row.answers for row in rows])]), 1e-4)
+    assert_close(np.array([total]), np.array([np.mean([row.loss_sum / row.loss_count for row in rows])]), 1e-4)
+    assert_close(np.array([metrics["accuracy"]]), np.array([np.mean([row.correct / row.total for row in rows])]), 1e-4)
 
 
 @pytest.mark.parametrize("file", ["recall", "needle", "language"])
