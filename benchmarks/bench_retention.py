@@ -48,7 +48,8 @@ def begin(reader: StreamReader, lines, line):
     """What a stream needs before its first step: the embeddings that its steps take in, and the first carry."""
     weights = jax.vmap(reader.base.weigh)(lines, lines != 0)
     rows = reader.base.embed(weights, jnp.zeros(len(lines), jnp.int32)).reshape(len(lines), -1, reader.width)
-    return rows, weights, rows[:, 1:2][line], rows[:, 0][line], reader._start()
+    seen = rows[:, 1:2]
+    return rows, weights, seen[line], rows[:, 0][line], reader._start(seen[0])
 
 
 def answers(reader: StreamReader, rows, weights, line, asked, entries):

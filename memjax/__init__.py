@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from memjax import (
-    memories,
-    ops,
-    program,  # noqa: F401 - first: a Ctrl-C may come while the others are imported
-)
+from memjax import program  # noqa: F401 - first: a Ctrl-C may come while the others are imported
+
+# isort: split
+from memjax import memories, ops
 from memjax.errors import MemjaxError
 from memjax.functional import FunctionalMemory, functional
 from memjax.memories import register_memory

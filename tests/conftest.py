@@ -13,8 +13,9 @@ import pytest
 
 jax.config.update("jax_num_cpu_devices", 8)
 jaxtyping.install_import_hook("memjax", "beartype.beartype")
-MAPS, STATM = Path("/proc/self/maps"), Path("/proc/self/statm")
-LARGEST = 1_300_000_000  # bytes at the end of a file of tests; the largest file adds less than the rest of 2 GB
+STATM = Path("/proc/self/statm")
+LARGEST = 1_300_000_000  # bytes after a test; a single test adds less than the rest of 2 GB
+KEPT = [0]  # bytes that were left when compiled functions were last forgotten
 LIBC = ctypes.CDLL(None)
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # what only a benchmark needs is tested too
 
@@ -40,18 +41,18 @@ def resident() -> int:
     return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if STATM.exists() else 0
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(autouse=True)
 def room_to_compile():
     """Compiled functions pile up: they are forgotten before a worker has 2 GB, and before Linux has no memory maps left
     for it, 65,530, without which XLA crashes. What is needed again is loaded from the kept ones.
     """
     yield
-    maps = len(MAPS.read_text().splitlines()) if MAPS.exists() else 0
-    if resident() > LARGEST or maps > 30_000:
+    if resident() > max(LARGEST, KEPT[0] + 200_000_000):
         jax.clear_caches()
         gc.collect()
         if hasattr(LIBC, "malloc_trim"):
             LIBC.malloc_trim(0)  # what was freed goes back
+        KEPT[0] = resident()
 
 
 @pytest.fixture

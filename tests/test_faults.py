@@ -21,10 +21,11 @@ from test_streaming import made
 from training.tiny import CONFIGS, flags, tiny
 
 from memjax import cli, streaming
+from memjax.commands.shared import make_console
 from memjax.errors import MemjaxError
+from memjax.experiments.reading import read_config
 from memjax.files import read_entries
 from memjax.reporting import load_run, print_table, write_report
-from memjax.training import runs
 
 DIRECTLY = f"--config={CONFIGS / 'evidence.py'}:demo,system=directly"  # compiles in the least time
 
@@ -158,7 +159,7 @@ def test_a_report_is_made_of_any_numbers_and_names(tmp_path, capsys):
     lines = [{"phase": "train", "step": n, "loss": 1e308 if n % 2 else -1e308, "accuracy": 0.5} for n in range(1, 9)]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     run = load_run(folder)
-    print_table([run], cli._console())
+    print_table([run], make_console())
     assert "red] $x_$ :car: ?" in capsys.readouterr().out
     page = write_report([run])
     assert (
@@ -202,7 +203,7 @@ def test_a_full_disk_ends_a_run_in_one_line_and_it_resumes_after_room_is_made(tm
     *remarks, last = capsys.readouterr().err.splitlines()
     assert status == 2 and last.startswith(f"memjax: cannot write to {run}"), (remarks, last)
     assert all("without TensorBoard" in line for line in remarks)
-    assert runs.read_config(run) == tiny("demo,system=directly", training__steps=6)
+    assert read_config(run) == tiny("demo,system=directly", training__steps=6)
     assert cli.main(words) == 0
     logged = [entry["step"] for entry in read_entries(run / "metrics.jsonl") if "split" not in entry]
     assert logged == [*range(1, 7)]

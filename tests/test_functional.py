@@ -64,8 +64,9 @@ def test_writing_goes_on_from_a_state(memory, streams, params):
 
 
 def test_the_state_of_another_memory_is_one_line(memory, streams, params, unchecked):
-    pure, mask = functional(memory), jnp.ones(2, bool)
-    for call in (pure.slots, lambda params, state: pure.write(params, state, streams[0, 0], mask)):
+    pure, mask = functional(memory), jnp.ones((5, 2), bool)
+    features = jax.tree.map(lambda leaf: leaf[0], pure.encode(params, streams[0], mask))
+    for call in (pure.slots, lambda params, state: pure.write(params, state, features, mask[0])):
         with pytest.raises(memjax.MemjaxError, match="the state is of another memory"):
             call(params, jnp.zeros((7, 4)))
 

@@ -88,7 +88,7 @@ class Entry(NamedTuple):
 
 
 @functools.cache
-def stepped(name, key=None, nop=True, filled=3):
+def stepped(name, key=None, nop=True):
     """One step of a buffer of three: `(eviction, the buffer before it, the new entry, what the policy asked for)`."""
     _, params, candidates, kept = made(name)
     policy, asked = policies[name](WIDTH), []
@@ -97,19 +97,24 @@ def stepped(name, key=None, nop=True, filled=3):
         asked.append(what)
         return answer
 
-    buffer = ops.Buffer(Entry(candidates.encodings[:3], kept[:3], jnp.arange(3)), jnp.array(filled))
+    buffer = ops.Buffer(Entry(candidates.encodings[:3], kept[:3], jnp.arange(3)), jnp.array(3))
     new = Entry(candidates.encodings[3], policy.kept(), jnp.array(3))
+
+    def with_last(last, logits):
+        rows = jnp.append(buffer.entries.encoding, last.encoding[None], axis=0)
+        return rows, logits(lambda: ask("attention", rows @ candidates.input))
+
     view = BaseView(
         input=candidates.input,
+        mask=jnp.array([True, True, True, nop]),
+        nop=nop,
         nothing=kept[3],
         own_cell=lambda: ask("own cell", new._replace(encoding=-new.encoding)),
-        rows=lambda last: jnp.append(buffer.entries.encoding, last.encoding[None], axis=0),
-        attention=lambda rows: ask("attention", rows @ candidates.input),
-        encodings=lambda rows: rows,
+        candidates=with_last,
         attended=lambda: ask("attended", jnp.arange(3) == 0),
     )
     key = None if key is None else jax.random.key(key)
-    return policy.apply(params, buffer, new, key, view, nop=nop, method="evict"), buffer, new, asked
+    return policy.apply(params, buffer, new, key, view, method="evict"), buffer, new, asked
 
 
 @pytest.mark.parametrize("name", policies)
@@ -124,7 +129,7 @@ def test_a_step_moves_what_is_kept_with_its_entry(name, nop):
         eviction, buffer, new, _ = stepped(name, number, nop)
         choose, params, *_ = made(name)
         own = name == "im"
-        nothing, last = eviction.nothing, made(name)[3][3] if own else new.kept
+        last = made(name)[3][3] if own else new.kept
         encodings = jnp.append(buffer.entries.encoding, (-new.encoding if own else new.encoding)[None], axis=0)
         assert_same(eviction.candidates.encodings, encodings)
         assert eviction.candidates.mask.tolist() == [True, True, True, nop]
@@ -133,11 +138,12 @@ def test_a_step_moves_what_is_kept_with_its_entry(name, nop):
         before = jnp.append(buffer.entries.kept, last[None], axis=0)
         choice, kept = choose(params, eviction.candidates, before, jax.random.key(number))
         assert_close(eviction[:4], tuple(choice), 1e-6)
-        assert_close(nothing, kept[3] if own else made(name)[3][3], 1e-6)
         # The new entry was a candidate already, unless a cell stood in its place or it could not be evicted.
         newest = kept[3] if nop and not own else new.kept
         stays = [i for i in range(3) if i != eviction.evicted]
-        for after in (eviction.write(), eviction.write_straight_through()):
+        straight_through = functools.partial(ops.straight_through_evict, probabilities=eviction.probabilities)
+        for after, nothing in (eviction.write(), eviction.write(straight_through)):
+            assert_close(nothing, kept[3] if own else made(name)[3][3], 1e-6)
             if eviction.evicted == 3:
                 assert nop and after.filled == 3
                 assert_close(after.entries.kept, kept[:3], 1e-6)
@@ -150,8 +156,8 @@ def test_a_step_moves_what_is_kept_with_its_entry(name, nop):
 
 @pytest.mark.parametrize("name", policies)
 def test_only_what_is_learned_acts_and_only_on_a_full_buffer(name):
-    assert stepped(name)[0].acted == (name not in ("fifo", "lifo", "lru", "uniform"))
-    assert not stepped(name, filled=2)[0].acted
+    policy = policies[name](WIDTH)
+    assert policy.acts(jnp.array(True)) == (name not in ("fifo", "lifo", "lru", "uniform"))
+    assert not policy.acts(jnp.array(False))
     key = jax.random.key(3)
-    drawn = policies[name].test_key(key)
-    assert drawn is (key if name == "uniform" else None)
+    assert policy.test_key(key) is (key if name == "uniform" else None)
