@@ -20,7 +20,7 @@
 # oldest (FIFO); then what a policy has learned from nothing but whether answers were right (IM-LEMN, Learning What to
 # Remember).
 #
-# In a clone of memjax: `pip install -e '.[train,colab]'`. About two minutes on a CPU.
+# In a clone of memjax: `pip install -e '.[train,colab]'`. About a minute on a CPU.
 
 # %%
 # %matplotlib inline
@@ -43,15 +43,15 @@ from memjax.training import experiment
 # ## The task
 #
 # Episodes are generated: 40 lines and 5 questions, and in some of them lines that say nothing ("mary is thirsty").
-# This is `configs/retention.py:noisy`, with fewer steps.
+# This is `configs/retention.py:noisy`, with fewer episodes and steps.
 
 # %%
 root = next(folder for folder in (Path(), Path("..")) if (folder / "configs").is_dir())
 settings = runpy.run_path(str(root / "configs" / "retention.py"))["get_config"]("noisy,policy=im,entries=5")
 with settings.unlocked():
-    settings.task.train = 5000
-    settings.training.update(base_steps=200, steps=700, batch_size=32, validate_every=350, checkpoint_every=350)
-    settings.optimizer.decay_steps = 700
+    settings.task.update(train=3000, valid=200, test=500)
+    settings.training.update(base_steps=200, steps=500, batch_size=32, validate_every=250, checkpoint_every=250)
+    settings.optimizer.decay_steps = 500
 config = from_mapping(settings.to_dict())
 run = prepare(config)
 task = run.task

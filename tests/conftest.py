@@ -11,6 +11,7 @@ import jaxtyping
 import numpy as np
 import pytest
 
+gc.set_threshold(50_000, 20, 50)  # tracing makes many objects and little garbage: a sixth of the time was collecting
 jax.config.update("jax_num_cpu_devices", 8)
 jaxtyping.install_import_hook("memjax", "beartype.beartype")
 STATM = Path("/proc/self/statm")

@@ -167,7 +167,7 @@ def test_an_empty_folder_is_one_line(capsys, tmp_path, monkeypatch):
     ],
 )
 def test_every_family_compares_what_it_has(capsys, tmp_path, untrained, source, rows, setting):
-    small = ["--config.task.train=64"]
+    small = [f"--config.task.{split}=64" for split in ("train", "valid", "test")]
     arguments = [source, f"--of={','.join(rows)}", "--seeds=2", *small, f"--run={tmp_path}"]
     status, _, err = call(capsys, "compare", *arguments)
     assert status == 0, err
