@@ -39,6 +39,10 @@ class SequenceTask(Protocol):
     A batch holds `tokens [B, L]` int32, `target [B, L]` int32 (`NOTHING`, -1, where nothing is asked) and an int32
     `[B]` for each tag. L is that of the longest of the batch; all examples of the train split have one length. The same
     (split, index) is always the same example.
+
+    Attributes:
+        shape: of its batches.
+        notes: what must be said beside any figure on this task.
     """
 
     shape: SequenceShape
@@ -49,7 +53,15 @@ class SequenceTask(Protocol):
         ...
 
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
-        """The examples with these indices, each in [0, size(split))."""
+        """The examples with these indices.
+
+        Args:
+            split: which examples.
+            indices: `[B]`, each in [0, size(split)).
+
+        Returns:
+            A batch.
+        """
         ...
 
 
