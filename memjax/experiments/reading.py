@@ -15,7 +15,11 @@ PLUGIN = "; a task of another package: name its module with --plugin=MODULE"
 
 
 def from_mapping(mapping: Any) -> Any:
-    """Checks every key, type and size of a config, and returns it typed. Raises `MemjaxError`, in one line."""
+    """Checks every key, type and size of a config, and returns it typed.
+
+    Raises:
+        MemjaxError: for whatever does not fit, in one line.
+    """
     require(isinstance(mapping, Mapping), f"a config must be a group of settings, not {mapping!r}")
     mapping = {key: value for key, value in mapping.items() if key != "plugins"}
     require(isinstance(mapping.get("task"), Mapping), "config.task is missing; see configs/evidence.py for all keys")
