@@ -20,7 +20,14 @@ _DAMAGED = (OSError, EOFError, RuntimeError, zlib.error, lzma.LZMAError, tarfile
 
 
 class Question(NamedTuple):
-    """A question: how many statements come before it, and the positions (from 0) of those that support its answer."""
+    """A question of a story.
+
+    Attributes:
+        after: how many statements come before it.
+        text: of it.
+        answer: to it.
+        supporting: the positions (from 0) of the statements that support the answer.
+    """
 
     after: int
     text: str
@@ -29,7 +36,12 @@ class Question(NamedTuple):
 
 
 class Story(NamedTuple):
-    """The statements of a story in order, and the questions asked along the way."""
+    """A story.
+
+    Attributes:
+        sentences: its statements, in order.
+        questions: asked along the way.
+    """
 
     sentences: tuple[str, ...]
     questions: tuple[Question, ...]
@@ -42,8 +54,10 @@ Folder = dict[Key, list[Story]]  # in the order of the file
 class Records(NamedTuple):
     """A prepared folder: what each split has of each task, and what reads it.
 
-    splits: split -> task -> (stories, questions). extras: the (task, split) that came from an extra file, and its name.
-    stories: (split, task) -> the stories in the order of the file.
+    Attributes:
+        splits: split -> task -> (stories, questions), how many.
+        extras: the (task, split) that came from an extra file, and its name.
+        stories: (split, task) -> the stories in the order of the file.
     """
 
     splits: dict[str, dict[int, tuple[int, int]]]
@@ -52,9 +66,14 @@ class Records(NamedTuple):
 
 
 def parse(text: str, where: str) -> list[Story]:
-    r"""The stories of a file's text; `where` names the file in errors.
+    r"""The stories of a file.
 
-    Raises `MemjaxError` at the first line that is not `ID text` or `ID question<TAB>answer<TAB>supporting IDs`.
+    Args:
+        text: of the file.
+        where: its name, for errors.
+
+    Raises:
+        MemjaxError: at the first line that is not `ID text` or `ID question<TAB>answer<TAB>supporting IDs`.
 
     >>> parse("1 Mary went home.\n2 Where is Mary?\thome\t1\n", "qa1_train.txt")[0].questions[0]
     Question(after=1, text='Where is Mary?', answer='home', supporting=(0,))
