@@ -52,7 +52,11 @@ def resolved(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def family_of(task_name: str) -> Family:
-    """The family of a task. Raises `MemjaxError` for one that there is not."""
+    """The family of a task.
+
+    Raises:
+        MemjaxError: for a family that there is not.
+    """
     name = tasks.registry[task_name].family
     if name not in families:
         raise unknown(f"family of the task {task_name}", name, families)

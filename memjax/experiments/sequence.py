@@ -111,7 +111,15 @@ def check_sequence(config: SequenceConfig) -> None:
 
 
 def build_sequence(model: SequenceModelConfig, shape: SequenceShape) -> SequenceModel:
-    """The language model that a config describes, for a task of this shape. Raises `MemjaxError` for what cannot be."""
+    """The language model that a config describes.
+
+    Args:
+        model: its part of the config.
+        shape: of its task.
+
+    Raises:
+        MemjaxError: for what cannot be.
+    """
     dtype = jnp.dtype(model.dtype)
     if model.layer == "memn2n":
         return MemN2NLanguage(shape.vocabulary, model.width, model.depth, model.window, model.dropout, dtype)

@@ -121,7 +121,17 @@ def require_fields(batch: Batch, *names: str) -> None:
 
 
 def check_ids(what: str, ids: np.ndarray, low: int, end: int) -> None:
-    """Raises `MemjaxError` for ids that are no whole numbers in [low, end)."""
+    """Checks ids.
+
+    Args:
+        what: they are, for errors.
+        ids: at least one.
+        low: the least that they may be.
+        end: what they are below.
+
+    Raises:
+        MemjaxError: for ids that are no whole numbers in [low, end).
+    """
     require(np.issubdtype(ids.dtype, np.integer), f"{what} of type {ids.dtype}; they must be whole numbers")
     require(
         ids.min() >= low and ids.max() < end,

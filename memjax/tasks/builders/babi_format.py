@@ -208,7 +208,8 @@ def _members(path: Path, budget: Budget) -> Iterator[tuple[str, Key, str, bytes]
 def read_source(path: Path) -> dict[str, Folder]:
     """The folders of an archive (tar, tar.gz, tgz, zip) or of a folder in bAbI's format, by name.
 
-    Raises `MemjaxError` if there is no such file, it is damaged, or a file in it is not bAbI's.
+    Raises:
+        MemjaxError: if there is no such file, it is damaged, or a file in it is not bAbI's.
     """
     require(path.exists(), f"no such file or folder: {path}")
     folders: dict[str, Folder] = {}
@@ -230,7 +231,8 @@ def read_source(path: Path) -> dict[str, Folder]:
 def read_extra(path: Path) -> tuple[Key, list[Story]]:
     """(task, split) and stories of a single file, named like `qa3_..._train.txt` or `qa3_..._train.PARTIAL.txt.gz`.
 
-    Raises `MemjaxError` if there is no such file, its name does not tell task and split, or it is not bAbI's.
+    Raises:
+        MemjaxError: if there is no such file, its name does not tell task and split, or it is not bAbI's.
     """
     require(path.is_file(), f"no such file: {path}")
     key = _key(path.name, _EXTRA)
