@@ -110,7 +110,7 @@ class MemN2N(nn.Module):
     (2,)
 
     `memorize` and `answer` are those of every system here; `memorize` with a key adds random noise. `embed` and `ask`
-    are the same in parts, for a batch whose examples keep their rows in one pool (`memjax.training.pool`).
+    are the same in parts, for a batch whose examples keep their rows in one pool (`benchmarks/memn2n_pool.py`).
     """
 
     shape: TaskShape
@@ -138,7 +138,7 @@ class MemN2N(nn.Module):
 
     @property
     def entries(self) -> int:
-        """The rows of W: the words, and the answers that are none of them."""
+        """The rows of W, which are the words and the answers that are none of them."""
         return max(self.shape.items, *(row + 1 for row in self.answers))
 
     @property

@@ -86,7 +86,7 @@ class Decision(NamedTuple):
 class Navigator(nn.Module):
     """Looks at a view, acts, and writes the view into its buffer; a policy says what leaves it.
 
-    With `e = ReLU(W_e view + b)`, cells one-hot, and of the entries `k_i = W_k e_i`, `v_i = W_v e_i`:
+    With `e = ReLU(W_e view + b)`, cells one-hot, and of the entries `k_i = W_k e_i`, `v_i = W_v e_i`::
 
         h = W_c e (mqn)    h, c = LSTM([e, o_before], h_before, c_before) (frmqn)
         o = sum_i softmax_i(h · k_i) v_i    g = f(W_h h + o), f a ReLU on half of the units    logits = W_a g + b
