@@ -41,10 +41,10 @@ class TrainingConfig:
         steps: of the last phase.
         batch_size: examples of a step, on all devices together.
         microbatches: into how many parts a batch is split, one after another.
-        log_every: steps, whose mean is logged.
-        validate_every: steps.
-        validate_examples: spread evenly over the split; all, if it has no more.
-        checkpoint_every: steps.
+        log_every: after how many steps their mean is logged.
+        validate_every: after how many steps it is validated.
+        validate_examples: how many, spread evenly over the split; all, if it has no more.
+        checkpoint_every: after how many steps a checkpoint is saved.
         checkpoints: where they lie, as `gs://bucket/folder`, each run's in a folder of its name; "": in the run folder.
         seed: of parameters, the order of examples and all that is drawn in training.
 

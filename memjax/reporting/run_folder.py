@@ -61,7 +61,7 @@ class Run:
 
     @property
     def label(self) -> str:
-        """The system in words: as it was evaluated, or else from the config."""
+        """The system in words, as it was evaluated, or else from the config."""
         label = pick(self.evaluation, "label")
         if isinstance(label, str) and label:
             return label

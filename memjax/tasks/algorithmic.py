@@ -27,8 +27,8 @@ class AlgorithmicSpec:
         longest: the most of them.
         repeats: the most repetitions, of repeat copy.
         test_lengths: vectors (or items) of a sequence of the test, with commas, as in "20,50,100".
-        train: examples.
-        valid: examples.
+        train: how many examples.
+        valid: how many examples.
         test: examples of each length.
         seed: of what is drawn.
 

@@ -32,8 +32,8 @@ class MazeSpec:
         test_lengths: of the I-mazes of the test.
         generated: how many random mazes are made to train on; 0: the archive's own are for that.
         data_dir: the archive of random mazes, or its folder.
-        train: episodes.
-        valid: episodes.
+        train: how many episodes.
+        valid: how many episodes.
         test: episodes of each length, or of each set of random mazes.
         seed: of what is drawn.
 

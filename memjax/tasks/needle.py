@@ -31,8 +31,8 @@ class NeedleSpec:
         haystack: a file of `data_dir` (.txt, .txt.gz, .tar.gz of .txt), or "noise": five sentences again and again.
         length: characters of a sequence of train and valid.
         longest: tests are 1, 2, 4, ... times as long as `length`, up to this power of two.
-        train: examples.
-        valid: examples.
+        train: how many examples.
+        valid: how many examples.
         test: examples of each depth and each length.
         seed: of what is drawn.
         data_dir: the folder of the haystack.

@@ -24,8 +24,8 @@ class RecallSpec:
         pairs: the most in a sequence, a power of two.
         length: of a sequence of train and valid, in tokens.
         longest: tests are 1, 2, 4, ... times as long as `length`, up to this power of two.
-        train: examples.
-        valid: examples.
+        train: how many examples.
+        valid: how many examples.
         test: examples of each number of pairs and each length.
         seed: of what is drawn.
 
