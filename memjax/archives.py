@@ -35,7 +35,12 @@ def limit(packed: int) -> int:
 
 
 class Budget:
-    """How many bytes a source, of one file or some, may still unpack to, all of its parts together."""
+    """How many bytes a source, of one file or some, may still unpack to, all of its parts together.
+
+    Args:
+        path: of the source, for errors.
+        files: of which the source is, if not of that one.
+    """
 
     def __init__(self, path: Path, *files: Path):
         self.path, self.left = path, limit(sum(file.stat().st_size for file in files or (path,)))
@@ -55,7 +60,13 @@ class Budget:
 
 
 class Bounded:
-    """A binary stream that is read up to a position, and raises `MemjaxError` beyond."""
+    """A binary stream that is read up to a position, and raises `MemjaxError` beyond.
+
+    Args:
+        stream: the one that is read.
+        end: the position, in bytes.
+        path: of the source, for errors.
+    """
 
     def __init__(self, stream: Any, end: int, path: Path):
         self._stream, self._end, self._path = stream, end, path
@@ -97,7 +108,16 @@ def opened_tar(path: Path) -> Iterator[tarfile.TarFile]:
 
 
 def tar_member(archive: tarfile.TarFile, member: tarfile.TarInfo, budget: Budget) -> bytes | None:
-    """The bytes of a member, None of one that has none. One with holes says any size, and is refused."""
+    """The bytes of a member, None of one that has none.
+
+    Args:
+        archive: opened.
+        member: one of its members.
+        budget: of the archive.
+
+    Raises:
+        MemjaxError: for more than the budget has left, and for a member with holes, which may say any size.
+    """
     require(
         not member.issparse(), f"{budget.path}: {member.name!r} has holes; get the archive from its official address"
     )
@@ -110,7 +130,16 @@ def tar_member(archive: tarfile.TarFile, member: tarfile.TarInfo, budget: Budget
 
 
 def zip_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, budget: Budget) -> bytes:
-    """The bytes of a member: never more than it says beforehand."""
+    """The bytes of a member: never more than it says beforehand.
+
+    Args:
+        archive: opened.
+        member: one of its members.
+        budget: of the archive.
+
+    Raises:
+        MemjaxError: for more than the budget has left.
+    """
     budget.spend(member.file_size)
     return archive.read(member)
 

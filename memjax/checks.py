@@ -9,24 +9,59 @@ LARGEST_COUNT = 100  # of what is traced and compiled one by one: 1,000 take min
 
 
 def at_least(sizes: Any, low: int | float, *names: str) -> None:
-    """Raises `MemjaxError` unless these fields are at least `low`."""
+    """Fields must be at least `low`.
+
+    Args:
+        sizes: what has the fields.
+        low: the least value.
+        names: of the fields.
+
+    Raises:
+        MemjaxError: for one that is not.
+    """
     for name in names:
         require(getattr(sizes, name) >= low, f"{name} must be at least {low}, not {getattr(sizes, name)}")
 
 
 def at_most(sizes: Any, high: int | float, *names: str) -> None:
-    """Raises `MemjaxError` unless these fields are at most `high`."""
+    """Fields must be at most `high`.
+
+    Args:
+        sizes: what has the fields.
+        high: the largest value.
+        names: of the fields.
+
+    Raises:
+        MemjaxError: for one that is not.
+    """
     for name in names:
         require(getattr(sizes, name) <= high, f"{name} must be at most {high}, not {getattr(sizes, name)}")
 
 
 def check_widths(sizes: Any, *names: str) -> None:
-    """Raises `MemjaxError` unless these fields are from 1 to `LARGEST_WIDTH`."""
+    """Fields must be from 1 to `LARGEST_WIDTH`.
+
+    Args:
+        sizes: what has the fields.
+        names: of the fields.
+
+    Raises:
+        MemjaxError: for one that is not.
+    """
     at_least(sizes, 1, *names)
     at_most(sizes, LARGEST_WIDTH, *names)
 
 
 def check_counts(sizes: Any, low: int, *names: str) -> None:
-    """Raises `MemjaxError` unless these fields are from `low` to `LARGEST_COUNT`."""
+    """Fields must be from `low` to `LARGEST_COUNT`.
+
+    Args:
+        sizes: what has the fields.
+        low: the least value.
+        names: of the fields.
+
+    Raises:
+        MemjaxError: for one that is not.
+    """
     at_least(sizes, low, *names)
     at_most(sizes, LARGEST_COUNT, *names)

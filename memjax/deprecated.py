@@ -11,7 +11,13 @@ from memjax.errors import require
 def renamed(module: str, names: Mapping[str, Any], name: str) -> Any:
     """What a module's old name stands for, with a `DeprecationWarning`: for the `__getattr__` of that module.
 
-    names: the classes and functions by their old names. Raises `AttributeError` for any other name.
+    Args:
+        module: its name.
+        names: the classes and functions by their old names.
+        name: what was asked for.
+
+    Raises:
+        AttributeError: for any other name.
 
     >>> import warnings
     >>> with warnings.catch_warnings(record=True) as caught:
@@ -31,6 +37,13 @@ def renamed(module: str, names: Mapping[str, Any], name: str) -> Any:
 
 def old_keyword(old: str, *, new: str) -> Callable[[Any], Any]:
     """A class that still takes a keyword by its old name, with a `DeprecationWarning`.
+
+    Args:
+        old: the name that goes.
+        new: the name of today.
+
+    Returns:
+        A decorator of the class.
 
     >>> from dataclasses import dataclass
     >>> @old_keyword("depth", new="layers")
@@ -59,7 +72,15 @@ def old_keyword(old: str, *, new: str) -> Callable[[Any], Any]:
 
 
 def new_names(cls: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a class by their names of today. Raises `MemjaxError` for one that is given by both."""
+    """Settings of a class by their names of today.
+
+    Args:
+        cls: the class, which `old_keyword` may have decorated.
+        settings: by old names or new ones.
+
+    Raises:
+        MemjaxError: for one that is given by both.
+    """
     names = getattr(cls, "renamed_keywords", {})
     for old in names.keys() & settings.keys():
         require(names[old] not in settings, f"{old} is called {names[old]} now; give {names[old]} alone")
@@ -67,7 +88,13 @@ def new_names(cls: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def warn_of_keywords(cls: Any, settings: Mapping[str, Any], stacklevel: int = 3) -> None:
-    """Warns of settings that are given by their old names."""
+    """Warns of settings that are given by their old names.
+
+    Args:
+        cls: the class.
+        settings: of which only the names count.
+        stacklevel: whose line the warning names, as of `warnings.warn`.
+    """
     names = getattr(cls, "renamed_keywords", {})
     for old in names.keys() & settings.keys():
         message = f"{cls.__name__}: {old} is called {names[old]} now; the old name goes with the next version"

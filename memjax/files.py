@@ -45,7 +45,10 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """A new file, which takes the place of `path` when the block is over. If that raises, all is as it was.
 
     A crash at any time leaves the old file or the new one: it is on the disk before it is renamed, and its folder
-    after. Raises `MemjaxError` where nothing can be written, and where a link, a folder or a device is in its place.
+    after.
+
+    Raises:
+        MemjaxError: where nothing can be written, and where a link, a folder or a device is in its place.
     """
     with writing(path), contextlib.ExitStack() as opened:
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -68,9 +71,15 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def replace_folder(new: Path, path: Path, old: Path) -> None:
-    """Moves the folder `new` to `path`, when all of it is on the disk, and what was there to `old`.
+    """Puts a folder in the place of another, when all of it is on the disk.
 
-    Raises `OSError`; then what was there still is.
+    Args:
+        new: the folder that is moved.
+        path: where it is moved to.
+        old: where what was there is moved to.
+
+    Raises:
+        OSError: then what was there still is.
     """
     for each in (*new.rglob("*"), new):
         _sync_at(each)
@@ -89,8 +98,13 @@ def replace_folder(new: Path, path: Path, old: Path) -> None:
 def open_own(path: Path, flags: int) -> int:
     """A descriptor of a regular file, made if it is not there; close it.
 
-    flags: how it is opened, such as `os.O_WRONLY | os.O_APPEND`; O_EXCL refuses a file that is there already. Raises
-    `MemjaxError` where a link or a device is in its place, and `OSError`.
+    Args:
+        path: of the file.
+        flags: how it is opened, such as `os.O_WRONLY | os.O_APPEND`; O_EXCL refuses a file that is there already.
+
+    Raises:
+        MemjaxError: where a link, a folder or a device is in its place.
+        OSError: as of `os.open`.
     """
     with contextlib.suppress(FileNotFoundError):
         _require_regular(path.lstat(), path)  # before it is opened: that of a device may do something
@@ -104,9 +118,15 @@ def open_own(path: Path, flags: int) -> int:
 
 
 def own_folder(root: Path, *names: str) -> Path:
-    """The folder of those names below `root`, made if it is not there.
+    """A folder below another, made if it is not there.
 
-    Raises `MemjaxError` where one of them is a link, for what is written below would land elsewhere, and `OSError`.
+    Args:
+        root: where it begins; this may be a link.
+        names: of the folders on the way, the last one its own.
+
+    Raises:
+        MemjaxError: where one of them is a link, for what is written below would land elsewhere.
+        OSError: where one cannot be made.
     """
     root.mkdir(parents=True, exist_ok=True)
     for name in names:
@@ -148,7 +168,11 @@ class Readable(Protocol):
 
 
 def json_text(value: Any, summed: bool = False) -> str:
-    """The text of a JSON file. summed: an object's last key is a sum over all that it holds.
+    """The text of a JSON file.
+
+    Args:
+        value: what it holds.
+        summed: whether the last key of an object is a sum over all that it holds.
 
     >>> json_text({"x": [1, 2]}, summed=True).splitlines()[-2][:10]
     ' "sha256":'
@@ -160,7 +184,11 @@ def json_text(value: Any, summed: bool = False) -> str:
 
 
 def read_object(path: Readable) -> dict[str, Any]:
-    """The JSON object in a file, without its sum. Raises `MemjaxError` if it is damaged."""
+    """The JSON object in a file, without its sum.
+
+    Raises:
+        MemjaxError: if it is damaged or cannot be read.
+    """
     try:
         value = _parse(_read(path))
     except (ValueError, RecursionError) as error:
@@ -178,7 +206,10 @@ def read_object(path: Readable) -> dict[str, Any]:
 def read_entries(path: Path) -> list[dict[str, Any]]:
     """The entries of a `metrics.jsonl`, each with a phase and a step; [] without the file.
 
-    A crash may leave half a line at the end, which is left out. Raises `MemjaxError` at any other line that is none.
+    A crash may leave half a line at the end, which is left out.
+
+    Raises:
+        MemjaxError: at any other line that is none.
     """
     if not path.is_file():
         return []

@@ -44,9 +44,8 @@ def functional(memory: Memory) -> FunctionalMemory:
         Its functions, for one example each; batch them with `jax.vmap`.
 
     Raises:
-        MemjaxError: for what is no memory.
-
-    So do the functions, for what they cannot take: as of `memjax.ops`, and for parameters of another memory.
+        MemjaxError: for what is no memory. So do the functions, for what they cannot take (as of `memjax.ops`), and for
+            parameters of another memory.
 
     >>> import jax, jax.numpy as jnp
     >>> from memjax import memories

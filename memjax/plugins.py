@@ -21,7 +21,11 @@ GROUPS = ("memjax.memories", "memjax.tasks", "memjax.families")
 
 
 def load(module: str) -> None:
-    """Imports a module that registers what it brings: one that is installed, or one in the working directory."""
+    """Imports a module that registers what it brings: one that is installed, or one in the working directory.
+
+    Raises:
+        MemjaxError: if it cannot be imported.
+    """
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)

@@ -6,7 +6,18 @@ from memjax.errors import MemjaxError, require, unknown
 
 
 def parse_arg(arg: str, default: str, **defaults: Any) -> tuple[str, dict[str, Any]]:
-    """Reads what follows the colon of `--config=file.py:variant,key=value`: `(variant, values)`.
+    """Reads what follows the colon of `--config=file.py:variant,key=value`.
+
+    Args:
+        arg: what follows it.
+        default: the variant, if none is given.
+        defaults: the keys that there are, and their values if they are not given; a value has the type of its default.
+
+    Returns:
+        `(variant, values)`.
+
+    Raises:
+        MemjaxError: for a second variant, a key that there is not, and a value of another type.
 
     >>> parse_arg("rehearsal,task=1", "rehearsal", task=0)
     ('rehearsal', {'task': 1})

@@ -44,10 +44,18 @@ def split_source(arguments: Sequence[str], default: str) -> tuple[str, list[str]
 def read_overrides(
     source: str, values: flags.FlagValues, arguments: Sequence[str], complete: Complete, explain: Explain
 ) -> dict[str, Any]:
-    """The settings of a config file with `--config.KEY=VALUE` of the arguments; other flags go into `values`.
+    """The settings of a config file with `--config.KEY=VALUE` of the arguments.
 
-    complete: fills in the defaults of what the file leaves out. explain: is given the settings and the name of one that
-    there is not, and may raise a `MemjaxError` that says more.
+    Args:
+        source: the file, `FILE.py:VARIANT`.
+        values: into which other flags go.
+        arguments: of the command.
+        complete: fills in the defaults of what the file leaves out.
+        explain: is given the settings and the name of one that there is not, and may raise a `MemjaxError` that says
+            more.
+
+    Raises:
+        MemjaxError: for a file that cannot be run, and for arguments that do not fit.
     """
     settings = load_config(source)
     with contextlib.suppress(MemjaxError):  # what is wrong is told when the overrides are in

@@ -11,7 +11,17 @@ LARGEST_BATCH = 2**20
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """Adam with clipped gradients: linear warm-up, constant, then a linear fall to 0 over the last `decay_steps`."""
+    """Adam with clipped gradients: linear warm-up, constant, then a linear fall to 0.
+
+    Attributes:
+        learning_rate: between warm-up and fall.
+        warmup_steps: of the rise from 0; 0 for none.
+        decay_steps: the last ones, of the fall to 0; 0 for none.
+        clip_norm: the largest norm of all gradients together.
+
+    Raises:
+        MemjaxError: for what is out of range.
+    """
 
     learning_rate: float = 1e-3
     warmup_steps: int = 100
@@ -25,9 +35,21 @@ class OptimizerConfig:
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How long, in what pieces, and how often to look. A batch is split into `microbatches`, one after another.
+    """How long, in what pieces, and how often to look.
 
-    checkpoints: where they lie, as `gs://bucket/folder`, each run's in a folder of its name; "": in the run folder.
+    Attributes:
+        steps: of the last phase.
+        batch_size: examples of a step, on all devices together.
+        microbatches: into how many parts a batch is split, one after another.
+        log_every: after how many steps their mean is logged.
+        validate_every: after how many steps it is validated.
+        validate_examples: how many, spread evenly over the split; all, if it has no more.
+        checkpoint_every: after how many steps a checkpoint is saved.
+        checkpoints: where they lie, as `gs://bucket/folder`, each run's in a folder of its name; "": in the run folder.
+        seed: of parameters, the order of examples and all that is drawn in training.
+
+    Raises:
+        MemjaxError: for what is out of range, and for microbatches that do not divide a batch.
     """
 
     steps: int
@@ -57,8 +79,14 @@ class TrainingConfig:
 class MeshConfig:
     """Devices along each axis; one may be -1, all the rest. Where a run is computed: no part of what it computes.
 
-    data, fsdp: rows of a batch are split over both; parameters are kept in parts over fsdp. model: heads, hidden units,
-    words. sequence: segments of the stream, while they are encoded.
+    Attributes:
+        data: rows of a batch are split over it.
+        fsdp: rows of a batch are split over it too, and parameters are kept in parts.
+        sequence: segments of the stream are split over it, while they are encoded.
+        model: heads, hidden units and words are split over it.
+
+    Raises:
+        MemjaxError: for a size that is neither -1 nor at least 1, and for -1 twice.
     """
 
     data: int = -1

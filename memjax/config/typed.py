@@ -15,11 +15,22 @@ LARGEST_FLOAT = 3e38  # of float32, in which everything is computed
 
 
 def typed(cls: type, mapping: Any, path: str) -> Any:
-    """The dataclass `cls` from a mapping of its fields. Raises `MemjaxError`, one line with the path of a setting.
+    """A dataclass from a mapping of its fields.
 
     A key that the mapping lacks has the default of the class, so that what an older version wrote can be read; without
     a default it is a mistake. A class that checks itself in `__post_init__` says the field alone; the path is put in
-    front here. A class with a method `read(mapping, path)` is made by that.
+    front here. A field whose class has a method `read(mapping, path)` is made by that.
+
+    Args:
+        cls: the dataclass.
+        mapping: of its fields, those of dataclasses in it mappings again.
+        path: of the mapping, for errors, as "config.mesh".
+
+    Returns:
+        An instance of `cls`.
+
+    Raises:
+        MemjaxError: for whatever does not fit, one line with the path of a setting.
 
     >>> from memjax.config import MeshConfig
     >>> typed(MeshConfig, {"data": 0, "fsdp": 1, "sequence": 1, "model": 1}, "config.mesh")

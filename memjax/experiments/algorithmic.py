@@ -30,7 +30,17 @@ CELLS = {"dnc": DNCCell, "ntm": NTMCell, "nutm": NUTMCell}
 
 @dataclass(frozen=True)
 class CellConfig:
-    """An RNN cell with a memory of rows; programs: of the nutm, which alone has more than one."""
+    """An RNN cell with a memory of rows.
+
+    Attributes:
+        cell: which one.
+        rows: of the memory.
+        memory_width: of a row.
+        read_heads: how many rows are read at once.
+        hidden: units of the LSTM.
+        programs: of the nutm, which alone has more than one.
+        dtype: of the products.
+    """
 
     cell: Literal["dnc", "ntm", "nutm"]
     rows: int
@@ -51,7 +61,16 @@ class CellConfig:
 
 @dataclass(frozen=True)
 class AlgorithmicConfig:
-    """A whole experiment with an RNN cell on an algorithmic task."""
+    """A whole experiment with an RNN cell on an algorithmic task.
+
+    Attributes:
+        system: what is trained, a cell.
+        task: its spec.
+        model: the cell.
+        optimizer: the learning rate and what goes with it.
+        training: how long, and how often to look.
+        mesh: the devices.
+    """
 
     system: Literal["cell"]
     task: Any

@@ -15,7 +15,14 @@ DEFAULT = "configs/evidence.py:demo"
 
 
 def read_settings(arguments: Sequence[str]) -> tuple[Any, Path]:
-    """What the arguments of `memjax train` describe: the config, and the run folder."""
+    """What the arguments of `memjax train` describe.
+
+    Returns:
+        The config, and the run folder.
+
+    Raises:
+        MemjaxError: for arguments that describe none.
+    """
     values = flags.FlagValues()
     flags.DEFINE_string("run", None, "where the run is kept", flag_values=values)
     flags.DEFINE_string("data_dir", None, "where prepared data lies", flag_values=values)

@@ -13,7 +13,14 @@ from memjax.training import experiment, runs
 
 
 class Planned(NamedTuple):
-    """One run of a comparison; runs of a row differ in their seed."""
+    """One run of a comparison.
+
+    Attributes:
+        row: its name; runs of a row differ in their seed.
+        seed: of its training.
+        config: all of it.
+        folder: of the run.
+    """
 
     row: str
     seed: int
@@ -41,7 +48,12 @@ def is_finished(planned: Planned) -> bool:
 def train_all(plan: Sequence[Planned], console: Console) -> None:
     """Trains and tests every run that is not finished. One that fails does not stop the others.
 
-    Raises `MemjaxError`, after all of them, with what kept some from finishing.
+    Args:
+        plan: the runs, in order.
+        console: for the progress.
+
+    Raises:
+        MemjaxError: after all of them, with what kept some from finishing.
     """
     failures = []
     for number, planned in enumerate(plan, 1):

@@ -19,7 +19,15 @@ class Conversation:
     """A memory of a text task that was trained, in the task's own words.
 
     Each sentence is a segment, read once; the state keeps its size. Words that the task does not know are one unknown
-    word. `told` and `asked` may take turns in any order.
+    word. `tell` and `ask` may take turns in any order.
+
+    Args:
+        folder: of a run that `memjax train` made, on a task whose items are words, as bAbI.
+
+    Raises:
+        MemjaxError: for a run of another kind.
+
+    ::
 
         talk = Conversation("runs/babi-rehearsal")
         talk.tell("Mary went to the kitchen.", "She took the milk.")
@@ -27,12 +35,6 @@ class Conversation:
     """
 
     def __init__(self, folder: Path | str):
-        """Args:
-            folder: of a run that `memjax train` made, on a task whose items are words, as bAbI.
-
-        Raises:
-            MemjaxError: for a run of another kind.
-        """
         config = read_config(Path(folder))
         asked = isinstance(config, StreamQAConfig) and config.system == "memory"
         require(asked, f"{folder} is no run of a memory; see configs/babi.py")
@@ -49,12 +51,20 @@ class Conversation:
         self._states = streaming.start(self._model, self._params, 1)
 
     def tell(self, *sentences: str) -> None:
-        """Reads sentences, in order. Raises `MemjaxError` for one without words or longer than the task's."""
+        """Reads sentences, in order.
+
+        Raises:
+            MemjaxError: for one without words or longer than the task's; then none is read.
+        """
         for ids in [self._task.encode_sentence(sentence) for sentence in sentences]:
             self._states = streaming.write(self._model, self._params, self._states, np.zeros(1, int), [ids])
 
     def ask(self, question: str) -> str:
-        """The likeliest answer. Raises `MemjaxError` as `tell` does."""
+        """The likeliest answer.
+
+        Raises:
+            MemjaxError: as `tell` does.
+        """
         query = self._task.encode_question(question)[None]
         logits = streaming.answer(self._model, self._params, self._states, np.zeros(1, int), query)
         return self._task.answers[int(logits[0].argmax())]

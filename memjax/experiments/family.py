@@ -61,12 +61,21 @@ class Family(NamedTuple):
 
 
 def choices(section: type, field: str) -> tuple[str, ...]:
-    """The values that a field of a section of a config may have."""
+    """The values that a field of a section of a config may have.
+
+    Args:
+        section: a dataclass.
+        field: one of its `Literal` fields.
+    """
     return typing.get_args(typing.get_type_hints(section)[field])
 
 
 def require_whole_streams(mesh: MeshConfig) -> None:
-    """Raises `MemjaxError` for a mesh that splits streams, which only families that encode segments can have."""
+    """For families that do not encode segment by segment, and so cannot split streams.
+
+    Raises:
+        MemjaxError: for a mesh whose axis "sequence" is not 1.
+    """
     require(
         mesh.sequence == 1,
         f"config.mesh.sequence is for streams that are encoded segment by segment; for this task it must be 1, not "

@@ -18,7 +18,11 @@ from memjax.typing import Params
 
 
 def prepare(config: Any) -> Experiment:
-    """Makes the task, the system and the mesh. Raises `MemjaxError` for whatever does not fit, before compiling."""
+    """Makes the task, the system and the mesh.
+
+    Raises:
+        MemjaxError: for whatever does not fit, before compiling.
+    """
     name = tasks.name_of(config.task)
     family, task = family_of(name), tasks.create(config.task)
     _check_task(name, task, family)
@@ -40,10 +44,18 @@ def prepare(config: Any) -> Experiment:
 
 
 def trained_model(folder: Path | str) -> tuple[System, Params]:
-    """The model of a run on a task that asks a memory, and what it had learned at its newest checkpoint.
+    """The model of a run of stream QA.
 
-    model, params = trained_model("runs/evidence-demo")
-    states = streaming.start(model, params, 1000)
+    Returns:
+        The model, and what it had learned at its newest checkpoint.
+
+    Raises:
+        MemjaxError: for a folder that holds no such run, and for a run without a checkpoint that is whole.
+
+    ::
+
+        model, params = trained_model("runs/evidence-demo")
+        states = streaming.start(model, params, 1000)
     """
     folder = Path(folder)
     config = read_config(folder)
@@ -53,7 +65,15 @@ def trained_model(folder: Path | str) -> tuple[System, Params]:
 
 
 def trained_parameters(experiment: Experiment, folder: Path) -> Params:
-    """What the last phase of a run had learned at its newest checkpoint."""
+    """What the last phase of a run had learned at its newest checkpoint.
+
+    Args:
+        experiment: that of the run, as `prepare` makes it.
+        folder: of the run.
+
+    Raises:
+        MemjaxError: for a run without a checkpoint that is whole.
+    """
     return load_phase(experiment, folder, experiment.phases[-1])[1]
 
 

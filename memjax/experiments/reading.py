@@ -15,7 +15,11 @@ PLUGIN = "; a task of another package: name its module with --plugin=MODULE"
 
 
 def from_mapping(mapping: Any) -> Any:
-    """Checks every key, type and size of a config, and returns it typed. Raises `MemjaxError`, in one line."""
+    """Checks every key, type and size of a config, and returns it typed.
+
+    Raises:
+        MemjaxError: for whatever does not fit, in one line.
+    """
     require(isinstance(mapping, Mapping), f"a config must be a group of settings, not {mapping!r}")
     mapping = {key: value for key, value in mapping.items() if key != "plugins"}
     require(isinstance(mapping.get("task"), Mapping), "config.task is missing; see configs/evidence.py for all keys")
@@ -48,7 +52,11 @@ def resolved(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def family_of(task_name: str) -> Family:
-    """The family of a task. Raises `MemjaxError` for one that there is not."""
+    """The family of a task.
+
+    Raises:
+        MemjaxError: for a family that there is not.
+    """
     name = tasks.registry[task_name].family
     if name not in families:
         raise unknown(f"family of the task {task_name}", name, families)

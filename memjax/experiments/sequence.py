@@ -32,9 +32,15 @@ LAYERS = {"attention": WindowAttention, "lmm": LMM, "mac": MAC, "mag": MAG, "mal
 
 @dataclass(kw_only=True, unsafe_hash=True)
 class SequenceModelConfig(SurpriseSettings):
-    """A language model and its layers (see `memjax.models.language_model` and `SurpriseSettings`).
+    """A language model and its layers: `SurpriseSettings`, and what stands here.
 
-    window: of attention; the layer lmm has none. memn2n is a model of its own: depth is its hops, window its memory.
+    Attributes:
+        layer: of each block; memn2n is a model of its own.
+        depth: blocks, or the hops of memn2n.
+        hidden: units of a block's perceptron, 0 for none.
+        window: tokens that attention sees, which the layer lmm has not; or how many memn2n holds.
+        dropout: the share of what training zeroes, in [0, 1).
+        dtype: of the products.
     """
 
     layer: Literal["attention", "lmm", "mac", "mag", "mal", "memn2n"]
@@ -75,7 +81,16 @@ class SequenceModelConfig(SurpriseSettings):
 
 @dataclass(frozen=True)
 class SequenceConfig:
-    """A whole experiment with sequence layers."""
+    """A whole experiment with sequence layers.
+
+    Attributes:
+        system: what is trained, sequence layers.
+        task: its spec.
+        model: the layers, and what stands around them.
+        optimizer: the learning rate and what goes with it.
+        training: how long, and how often to look.
+        mesh: the devices.
+    """
 
     system: Literal["sequence"]
     task: Any
@@ -96,7 +111,15 @@ def check_sequence(config: SequenceConfig) -> None:
 
 
 def build_sequence(model: SequenceModelConfig, shape: SequenceShape) -> SequenceModel:
-    """The language model that a config describes, for a task of this shape. Raises `MemjaxError` for what cannot be."""
+    """The language model that a config describes.
+
+    Args:
+        model: its part of the config.
+        shape: of its task.
+
+    Raises:
+        MemjaxError: for what cannot be.
+    """
     dtype = jnp.dtype(model.dtype)
     if model.layer == "memn2n":
         return MemN2NLanguage(shape.vocabulary, model.width, model.depth, model.window, model.dropout, dtype)
@@ -141,9 +164,14 @@ def sequence_objective(model: SequenceModel) -> Loss:
 
 
 def measure_sequence(model: SequenceModel, answer: int, block: int, params: Params, example: Example) -> MetricSums:
-    """One sequence of any length, `block` tokens at a time: loss over its targets, and answers that are right.
+    """One sequence of any length: loss over its targets, and answers that are right.
 
-    answer: the tokens of an answer; above 1 all targets are one answer, which is right when all of them are.
+    Args:
+        model: of sequences.
+        answer: the tokens of an answer; above 1 all targets are one answer, which is right when all of them are.
+        block: how many tokens are read at a time.
+        params: of the model.
+        example: `tokens` and `target`.
     """
     length = example["tokens"].shape[0]
     block = min(block, length)
@@ -182,7 +210,14 @@ def _label(model: SequenceModelConfig) -> str:
 
 
 def sequence_report(tags: Mapping[str, Sequence[str]], choices: int, answer: int, *, text: bool = False) -> Report:
-    """Sequence layers. tags, choices, answer, text: of the task's shape."""
+    """What a report shows of sequence layers; all arguments are those of the task's shape.
+
+    Args:
+        tags: to split results by.
+        choices: among how many a guess at a token would choose.
+        answer: the tokens of an answer.
+        text: whether the result is the perplexity.
+    """
     guessing = {"accuracy": choices**-answer, "answer_loss": math.log(choices)}
     if text:
         perplexity = Column("perplexity", ("perplexity",), "number", "lower")

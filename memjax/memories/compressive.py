@@ -146,7 +146,16 @@ class CompressiveMemory(Memory):
     def run_layers(
         self, state: CompressiveState, x: Float[Array, "N d"], mask: Bool[Array, "N"]
     ) -> tuple[list[Array], Float[Array, ""]]:
-        """The hidden states of each level, padding zero, and the auxiliary loss."""
+        """Reads a segment, with the context that the state holds.
+
+        Args:
+            state: before the segment.
+            x: its items, padding zero.
+            mask: which of them are no padding.
+
+        Returns:
+            The hidden states of each level, padding zero, and the auxiliary loss.
+        """
         levels, aux_loss = [x], jnp.zeros((), jnp.float32)
         seen = jnp.concatenate([state.compressed_mask > 0, state.recent_mask > 0, mask])
         leaving_mask = state.recent_mask[: self.segment] > 0
@@ -164,7 +173,13 @@ class CompressiveMemory(Memory):
         return levels, aux_loss
 
     def pushed(self, state: CompressiveState, levels: list[Array], mask: Bool[Array, "N"]) -> CompressiveState:
-        """The state when a segment has come into it, and the oldest of the recent ones is compressed."""
+        """The state when a segment has come into it, and the oldest of the recent ones is compressed.
+
+        Args:
+            state: before the segment.
+            levels: the segment's hidden states of each level.
+            mask: which items are no padding.
+        """
         recent, compressed = [], []
         leaving_mask, dtype = state.recent_mask[: self.segment] > 0, state.recent.dtype
         for i, (new, compressor) in enumerate(zip(levels, self.compressors, strict=True)):

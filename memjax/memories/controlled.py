@@ -18,6 +18,14 @@ class ControlledMemory(TokenwiseMemory):
 
     What items add to the LSTM's gates is computed for all of them at once. The slots are the rows, `width` wide by a
     learned projection. A subclass says what its core is.
+
+    Args:
+        num_slots: K, the rows.
+        width: of an item and of a slot.
+        memory_width: of a row.
+        read_heads: how many rows are read at once.
+        hidden: units of the LSTM.
+        dtype: of the products.
     """
 
     width: int

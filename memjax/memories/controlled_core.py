@@ -18,9 +18,17 @@ C = TypeVar("C", bound="ControlledCore")
 class ControlledCore(abc.ABC):
     """A memory of N rows, an LSTM that reads and writes it with every item, and the interface between them.
 
-    rows, memory_width, read_heads: N, W and R of the memory. hidden: units of the LSTM. dtype: of products; state and
-    parameters are float32. A subclass says how large its interface is, where its state starts and what a step does.
-    Raises `MemjaxError` for sizes below 1.
+    A subclass says how large its interface is, where its state starts and what a step does.
+
+    Attributes:
+        rows: N of the memory.
+        memory_width: W, of a row.
+        read_heads: R, how many rows are read at once.
+        hidden: units of the LSTM.
+        dtype: of products; state and parameters are float32.
+
+    Raises:
+        MemjaxError: for sizes below 1.
     """
 
     rows: int
@@ -35,7 +43,13 @@ class ControlledCore(abc.ABC):
 
     @classmethod
     def of(cls: type[C], module: Any, rows: int, **own: Any) -> C:
-        """That of a memory or a cell, from its fields; own: what only this kind has."""
+        """That of a memory or a cell, from its fields.
+
+        Args:
+            module: the memory or the cell.
+            rows: N.
+            own: what only this kind has.
+        """
         shared = {name: getattr(module, name) for name in ("memory_width", "read_heads", "hidden", "dtype")}
         return cls(rows=rows, **shared, **own)
 
@@ -54,7 +68,13 @@ class ControlledCore(abc.ABC):
 
     @abc.abstractmethod
     def step(self, params: ops.ExternalParams, state: State, inputs: Float[Array, "h4"]) -> State:
-        """The state after one item; inputs: `ops.lstm_inputs` of it."""
+        """The state after one item.
+
+        Args:
+            params: of the step.
+            state: before it.
+            inputs: `ops.lstm_inputs` of the item.
+        """
 
     def params(self, module: nn.Module, width: int) -> ops.ExternalParams:
         """The weights, declared on a module as `controller_w_x`, `interface_w` and so on, for items of this width."""

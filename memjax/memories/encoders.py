@@ -41,6 +41,13 @@ class TransformerEncoder(nn.Module):
     """Pre-norm Transformer encoder with learned positions inside a segment; every segment on its own.
 
     Source: Rehearsal Memory, 3.2. Pre-norm is our choice (the paper does not say): it trains without warm-up.
+
+    Args:
+        width: of an item.
+        segment: the most items of a segment.
+        layers: how many.
+        heads: of their attention.
+        dtype: of the products.
     """
 
     width: int
@@ -63,7 +70,13 @@ class TransformerEncoder(nn.Module):
 
 
 class BidirectionalGRU(nn.Module):
-    """A GRU from the left and one from the right, each half as wide: `(final states, all states)`, side by side."""
+    """A GRU from the left and one from the right, each half as wide: `(final states, all states)`, side by side.
+
+    Args:
+        width: of what comes out.
+        inputs: the width of what comes in.
+        dtype: of the products.
+    """
 
     width: int
     inputs: int

@@ -137,7 +137,13 @@ class Policy(nn.Module):
     def choose(
         self, candidates: Candidates, kept: Float[Array, "M k"], key: Key | None
     ) -> tuple[Choice, Float[Array, "M k"]]:
-        """Which candidate is evicted, and what is kept with each afterwards."""
+        """Which candidate is evicted, and what is kept with each afterwards.
+
+        Args:
+            candidates: among which.
+            kept: with each of them, before.
+            key: to draw with; without one the likeliest is evicted.
+        """
         scores, kept, key = self.scored(candidates, kept, key)
         evicted, log_probs = self.decide(jax.nn.log_softmax(jnp.where(candidates.mask, scores, NEVER)), key)
         chosen = jnp.arange(log_probs.shape[0]) == evicted  # no gather: on an Explicit mesh it has no gradient
@@ -148,7 +154,13 @@ class Policy(nn.Module):
     def scored(
         self, candidates: Candidates, kept: Float[Array, "M k"], key: Key | None
     ) -> tuple[Float[Array, "M"], Float[Array, "M k"], Key | None]:
-        """Scores, what is kept afterwards, and the key that is left to draw with."""
+        """Scores, what is kept afterwards, and the key that is left to draw with.
+
+        Args:
+            candidates: what is scored.
+            kept: with each of them, before.
+            key: to draw with, if there is one.
+        """
         return *self(candidates, kept), key
 
     def decide(self, log_probs: Float[Array, "M"], key: Key | None) -> tuple[Int[Array, ""], Float[Array, "M"]]:
@@ -185,7 +197,13 @@ class Policy(nn.Module):
         return new
 
     def used(self, used: Array, now: Array, view: BaseView) -> Array:
-        """When the entries of the buffer were last used."""
+        """When the entries of the buffer were last used.
+
+        Args:
+            used: as it was.
+            now: the time of what has arrived.
+            view: what the base network tells the policy.
+        """
         del now, view
         return used
 
@@ -195,6 +213,12 @@ class Policy(nn.Module):
         return None
 
     def written(self, new: Any, kept: Array, view: BaseView) -> tuple[Any, Array]:
-        """The new entry as it is written, and what is kept with a cell of its own; kept: with the last candidate."""
+        """The new entry as it is written, and what is kept with a cell of its own.
+
+        Args:
+            new: the entry.
+            kept: with the last candidate, afterwards.
+            view: what the base network tells the policy.
+        """
         # If it could be evicted, it was a candidate already.
         return new._replace(kept=kept) if view.nop else new, view.nothing

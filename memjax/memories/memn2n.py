@@ -91,7 +91,16 @@ def check_rows(slots: int, width: int) -> None:
 
 
 def encode_bags(project: nn.Dense, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Float[Array, "T N d"]:
-    """What the items add to the row of their segment: `l_j * (A x_j)`."""
+    """What the items add to the row of their segment: `l_j * (A x_j)`.
+
+    Args:
+        project: A.
+        items: of all segments.
+        mask: which of them are no padding.
+
+    Raises:
+        MemjaxError: for items of another width than A's.
+    """
     width = items.shape[-1]
     require(width == project.features, f"items are {width} wide, this memory {project.features}; project them first")
     x = project(jnp.where(mask[..., None], items, 0))

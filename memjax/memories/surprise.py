@@ -20,7 +20,15 @@ FEWEST_SHARDS = 4  # a shard has three times the columns of the memory (see `ops
 
 
 class Tokens(NamedTuple):
-    """Items as the memory takes them in, for each of Z heads: what to associate, and the gates (see `ops`)."""
+    """Items as the memory takes them in, for each of Z heads.
+
+    Attributes:
+        keys: of length 1.
+        values: what to associate with them.
+        log_keep: of the gate that forgets, as of `ops.surprise_linear`.
+        log_momentum: of the gate of past surprise.
+        lr: the rate of each write.
+    """
 
     keys: Float[Array, "*T N Z dk"]
     values: Float[Array, "*T N Z dk"]
@@ -165,10 +173,16 @@ def empty_memory(heads: int, width: int) -> ops.SurpriseState:
 def surprise_gates(
     logits: Float[Array, "*axes H3"], *, momentum: bool, forgetting: bool, time_constant: float
 ) -> tuple[Float[Array, "*axes H"], Float[Array, "*axes H"], Float[Array, "*axes H"]]:
-    """`(log_keep, log_momentum, lr)` of H heads: two log-sigmoids and a sigmoid.
+    """The gates of H heads: two log-sigmoids and a sigmoid.
 
-    At the start `log_keep` is near that of `1 - 1 / time_constant`. Without momentum or forgetting (Titans, Table 5),
-    the gate that does nothing.
+    Args:
+        logits: three for each head.
+        momentum: without it (Titans, Table 5), past surprise counts for nothing.
+        forgetting: without it, all is kept.
+        time_constant: at the start `log_keep` is near that of `1 - 1 / time_constant`.
+
+    Returns:
+        `(log_keep, log_momentum, lr)`.
     """
     keep, along, rate = jnp.split(logits, 3, axis=-1)
     log_keep = jax.nn.log_sigmoid(keep + math.log(time_constant)) if forgetting else jnp.zeros_like(keep)

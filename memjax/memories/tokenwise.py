@@ -19,7 +19,16 @@ class TokenwiseMemory(Memory):
     """
 
     def write_item(self, state: State, features: Any, *, key: Key | None = None) -> tuple[State, Float[Array, ""]]:
-        """Writes one encoded item, which is real: `(state, aux_loss)`."""
+        """Writes one encoded item, which is no padding.
+
+        Args:
+            state: before it.
+            features: of the item, from `encode`.
+            key: as of `write`.
+
+        Returns:
+            The state after it, and an auxiliary loss.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no write_item")
 
     def write(

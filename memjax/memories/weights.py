@@ -29,7 +29,15 @@ def _kept(time_constant: float):
 
 
 def additive_params(module: nn.Module, name: str, left: int, right: int, hidden: int) -> AdditiveParams:
-    """`AdditiveParams` called `name/w_left`, `name/w_right`, `name/b`, `name/v`."""
+    """`AdditiveParams` called `name_w_left`, `name_w_right`, `name_b`, `name_v`.
+
+    Args:
+        module: on which they are declared.
+        name: what theirs begin with.
+        left: the width of what asks.
+        right: the width of what is attended to.
+        hidden: units.
+    """
     return AdditiveParams(
         w_left=module.param(f"{name}_w_left", _dense, (left, hidden)),
         w_right=module.param(f"{name}_w_right", _dense, (right, hidden)),
@@ -41,9 +49,16 @@ def additive_params(module: nn.Module, name: str, left: int, right: int, hidden:
 def gru_params(
     module: nn.Module, name: str, inputs: int, hidden: int, *heads: int, gain: float = 1.0, time_constant: float = 1.0
 ) -> GRUParams:
-    """`GRUParams` called `name_w_x`, ..; with `heads`, stacked over a leading axis.
+    """`GRUParams` called `name_w_x`, ...
 
-    At the start w_x is `gain` times as large as usual, and the state decays to 1/e in about `time_constant` steps.
+    Args:
+        module: on which they are declared.
+        name: what theirs begin with.
+        inputs: the width of an input.
+        hidden: the width of the state.
+        heads: leading axes of copies.
+        gain: how many times larger than usual w_x is at the start.
+        time_constant: in about how many steps the state decays to 1/e at the start.
     """
     return GRUParams(
         w_x=module.param(f"{name}_w_x", _stacked(heads, gain), (*heads, inputs, 3 * hidden)),
@@ -56,7 +71,16 @@ def gru_params(
 def multi_head_gru_params(
     module: nn.Module, name: str, width: int, heads: int, *, gain: float, time_constant: float
 ) -> MultiHeadGRUParams:
-    """`MultiHeadGRUParams` for slots and items of one width, each head `width // heads` wide; see `gru_params`."""
+    """`MultiHeadGRUParams` for slots and items of one width.
+
+    Args:
+        module: on which they are declared.
+        name: what theirs begin with.
+        width: of slots and items.
+        heads: each `width // heads` wide.
+        gain: as of `gru_params`, of what comes in from the items.
+        time_constant: as of `gru_params`.
+    """
     hidden = width // heads
     return MultiHeadGRUParams(
         w_slot=module.param(f"{name}_w_slot", _stacked((heads,)), (heads, width, hidden)),
@@ -67,7 +91,15 @@ def multi_head_gru_params(
 
 
 def lstm_params(module: nn.Module, name: str, inputs: int, again: int, hidden: int) -> LSTMParams:
-    """`LSTMParams` called `name_w_x`, ..; again: the width of all that recurs. Forgets little at the start."""
+    """`LSTMParams` called `name_w_x`, ..., that forget little at the start.
+
+    Args:
+        module: on which they are declared.
+        name: what theirs begin with.
+        inputs: the width of an input.
+        again: the width of all that recurs.
+        hidden: units.
+    """
 
     def remembering(key, shape):
         del key
@@ -81,7 +113,14 @@ def lstm_params(module: nn.Module, name: str, inputs: int, again: int, hidden: i
 
 
 def interface_params(module: nn.Module, name: str, hidden: int, size: int) -> InterfaceParams:
-    """`InterfaceParams` called `name_w` and `name_b`."""
+    """`InterfaceParams` called `name_w` and `name_b`.
+
+    Args:
+        module: on which they are declared.
+        name: what theirs begin with.
+        hidden: the width of what comes in.
+        size: the width of what comes out.
+    """
     return InterfaceParams(
         w=module.param(f"{name}_w", _dense, (hidden, size)), b=module.param(f"{name}_b", _zeros, (size,))
     )
@@ -90,7 +129,16 @@ def interface_params(module: nn.Module, name: str, hidden: int, size: int) -> In
 def program_params(
     module: nn.Module, name: str, programs: int, key_width: int, hidden: int, size: int
 ) -> ProgramParams:
-    """`ProgramParams` called `name_keys`, ..; the keys are distinct, or the programs would stay alike for ever."""
+    """`ProgramParams` called `name_keys`, ...; the keys are distinct, or the programs would stay alike for ever.
+
+    Args:
+        module: on which they are declared.
+        name: what theirs begin with.
+        programs: how many.
+        key_width: of the key of a program.
+        hidden: the width of what comes in.
+        size: the width of what comes out.
+    """
     return ProgramParams(
         keys=module.param(f"{name}_keys", nn.initializers.normal(1.0), (programs, key_width)),
         programs=module.param(f"{name}_programs", _stacked((programs,)), (programs, hidden, size)),
@@ -101,7 +149,14 @@ def program_params(
 
 
 def glorot_gru_params(module: nn.Module, name: str, inputs: int, hidden: int) -> GRUParams:
-    """`GRUParams` called `name_w_x`, .., that start as those of LEMN's policies and critics do."""
+    """`GRUParams` called `name_w_x`, ..., that start as those of LEMN's policies and critics do.
+
+    Args:
+        module: on which they are declared.
+        name: what theirs begin with.
+        inputs: the width of an input.
+        hidden: the width of the state.
+    """
     glorot = nn.initializers.glorot_uniform()
     return GRUParams(
         module.param(f"{name}_w_x", glorot, (inputs, 3 * hidden)),
@@ -112,6 +167,13 @@ def glorot_gru_params(module: nn.Module, name: str, inputs: int, hidden: int) ->
 
 
 def linear_params(module: nn.Module, name: str, inputs: int, outputs: int) -> tuple[Array, Array]:
-    """A matrix `name_w` and a bias `name_b`, that start as those of LEMN's policies do."""
+    """A matrix `name_w` and a bias `name_b`, that start as those of LEMN's policies do.
+
+    Args:
+        module: on which they are declared.
+        name: what theirs begin with.
+        inputs: the width of an input.
+        outputs: the width of what comes out.
+    """
     w = module.param(f"{name}_w", nn.initializers.glorot_uniform(), (inputs, outputs))
     return w, module.param(f"{name}_b", _zeros, (outputs,))

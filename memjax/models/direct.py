@@ -17,7 +17,14 @@ from memjax.typing import Any, Array, Bool, Float, Int, Key
 
 
 class Direct(nn.Module):
-    """The parts that all of them have: item embeddings, query encoder, head."""
+    """The parts that all of them have: item embeddings, query encoder, head.
+
+    Args:
+        shape: of the task.
+        width: of items and queries.
+        head_layers: hidden layers before the answer.
+        dtype: of the products.
+    """
 
     shape: TaskShape
     width: int

@@ -12,10 +12,15 @@ from memjax.typing import Array, Bool, Float, Int, Key
 
 
 class Fragments(NamedTuple):
-    """F fragments of N items: `items` are the true ids, `negative` the ids with some of them replaced.
+    """F fragments of N items.
 
-    `real` are items that are no padding, `hidden` the masked ones, the same in both. A fragment counts where `drawn`;
-    its pair counts for familiarity where something could be replaced (`contrast`).
+    Attributes:
+        items: the true ids.
+        negative: the ids with some of them replaced.
+        real: which items are no padding.
+        hidden: which are masked, the same in both.
+        drawn: which fragments count.
+        contrast: which pairs count for familiarity: those where something could be replaced.
     """
 
     items: Int[Array, "F N"]
@@ -27,7 +32,12 @@ class Fragments(NamedTuple):
 
 
 def choose(key: Key, among: Bool[Array, "*F N"], ratio: float) -> Bool[Array, "*F N"]:
-    """A random subset of the true entries along the last axis: the share `ratio`, rounded, but at least one.
+    """A random subset along the last axis.
+
+    Args:
+        key: to draw with.
+        among: of the true entries of this.
+        ratio: the share that is drawn, rounded, but at least one.
 
     >>> import jax, jax.numpy as jnp
     >>> choose(jax.random.key(0), jnp.array([True] * 8 + [False] * 2), 0.5).sum().item()
@@ -44,7 +54,17 @@ def choose(key: Key, among: Bool[Array, "*F N"], ratio: float) -> Bool[Array, "*
 def replacements(
     key: Key, items: Int[Array, "F N"], other: Int[Array, "T N"], other_mask: Bool[Array, "T N"]
 ) -> tuple[Int[Array, "F N"], Bool[Array, "F N"]]:
-    """For each item, one of another stream, uniform over its items that differ: `(ids, whether there was one)`."""
+    """For each item, one of another stream, uniform over its items that differ.
+
+    Args:
+        key: to draw with.
+        items: that are replaced.
+        other: the items of the other stream.
+        other_mask: which of them are no padding.
+
+    Returns:
+        The ids, and whether there was one; else the id is the item's own.
+    """
     pool, pool_mask = other.reshape(-1), other_mask.reshape(-1)
     allowed = pool_mask & (pool != items[..., None])
     ordinal = jnp.cumsum(allowed, axis=-1)
@@ -57,11 +77,20 @@ def replacements(
 def draw_fragments(
     key: Key, scores: Float[Array, "T"], mask: Bool[Array, "T N"], count: int, *, deterministic: bool = False
 ) -> tuple[Int[Array, "F"], Bool[Array, "F"]]:
-    """Draws `count` (even) segments, half from each half of the stream: `(their indices, which of them are real)`.
+    """Draws segments, half from each half of the stream.
 
-    Without replacement, with probability following `softmax(scores)` (Gumbel top-k); `deterministic=True` takes the
-    highest scores. The first half is `floor(real segments / 2)` segments long. Padding is never drawn: where a half
-    has fewer segments than wanted, the rest is marked as not real.
+    Without replacement, with probability following `softmax(scores)` (Gumbel top-k). The first half is
+    `floor(real segments / 2)` segments long. Padding is never drawn.
+
+    Args:
+        key: to draw with.
+        scores: of each segment.
+        mask: which items of the stream are no padding.
+        count: how many are drawn; even.
+        deterministic: whether the highest scores are taken.
+
+    Returns:
+        Their indices, and which of them are real: where a half has fewer segments than wanted, the rest is not.
     """
     real = mask.any(-1)
     segments = scores.shape[0]
@@ -79,7 +108,16 @@ def draw_fragments(
 
 
 def draw_anywhere(key: Key, mask: Bool[Array, "T N"], count: int) -> tuple[Int[Array, "F"], Bool[Array, "F"]]:
-    """Draws `count` segments uniformly over the whole stream, as Continual Memory does; padding is never drawn."""
+    """Draws segments uniformly over the whole stream, as Continual Memory does; padding is never drawn.
+
+    Args:
+        key: to draw with.
+        mask: which items of the stream are no padding.
+        count: how many are drawn.
+
+    Returns:
+        As of `draw_fragments`.
+    """
     real = mask.any(-1)
     k = min(count, real.shape[0])
     _, indices = jax.lax.top_k(jnp.where(real, jax.random.uniform(key, real.shape), -jnp.inf), k)
@@ -97,10 +135,20 @@ def build_fragments(
     *,
     mask_ratio: float,
 ) -> Fragments:
-    """The positives and negatives of the chosen segments.
+    """The positives and negatives of some segments.
 
-    Positive: the share `mask_ratio` of the real items is hidden. Negative: the same hidden places, and half of the
-    visible items replaced by items of another stream, never by what was there.
+    Positive: some of the real items are hidden. Negative: the same hidden places, and half of the visible items
+    replaced by items of another stream, never by what was there.
+
+    Args:
+        key: to draw with.
+        stream: as item ids.
+        mask: which of its items are no padding.
+        other: the other stream.
+        other_mask: which of its items are no padding.
+        chosen: the segments.
+        drawn: which of them count.
+        mask_ratio: the share of the real items that is hidden.
     """
     hide_key, choose_key, replace_key = jax.random.split(key, 3)
     real = mask[chosen]

@@ -55,7 +55,16 @@ class MemoryModel(nn.Module):
     def memorize(
         self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], *, key: Key | None = None
     ) -> tuple[Slots, Float[Array, ""]]:
-        """Reads the stream once: `(slots, aux_loss)`. Ids must be in range: see `memjax.tasks.check_batch`."""
+        """Reads the stream once.
+
+        Args:
+            stream: item ids; they must be in range, see `tasks.check_batch`.
+            mask: which of them are no padding.
+            key: as of `memories.memorize`.
+
+        Returns:
+            The slots, and an auxiliary loss.
+        """
         state, aux_loss = self.write(self.memory.initial_state(), stream, mask, key=key)
         return self.memory.slots(state), aux_loss
 
@@ -66,7 +75,17 @@ class MemoryModel(nn.Module):
     def write(
         self, state: State, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], *, key: Key | None = None
     ) -> tuple[State, Float[Array, ""]]:
-        """Reads a stream on from a state: `(state, aux_loss)`, as if all of it had come at once."""
+        """Reads a stream on from a state, as if all of it had come at once.
+
+        Args:
+            state: before what comes now.
+            stream: as of `memorize`.
+            mask: as of `memorize`.
+            key: as of `memorize`.
+
+        Returns:
+            The state after it, and an auxiliary loss.
+        """
         items = self.embed(jnp.where(mask, stream, 0))
         return memorize(self.memory, items, mask, state=state, key=key)
 
@@ -77,11 +96,27 @@ class MemoryModel(nn.Module):
     def answer(
         self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "A W"] | None = None
     ) -> Float[Array, "C"]:
-        """Logits of the answers; the stream is not an argument."""
+        """Logits of the answers; the stream is not an argument.
+
+        Args:
+            slots: of the memory.
+            query: an id, or a text of ids.
+            candidates: the texts among which the answer is, for tasks that have them.
+        """
         return self.head(self.reader(slots, self.query(query)), candidates)
 
     def rehearse(
         self, slots: Slots, fragments: Fragments, *, negatives: int, key: Key
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """(recollection, familiarity) losses of the fragments, from the slots."""
+        """What rehearsal teaches: to recall fragments from the slots, and to know them again.
+
+        Args:
+            slots: of the memory.
+            fragments: of its stream.
+            negatives: from how many drawn items a hidden one is told; 0 for all items.
+            key: to draw them with.
+
+        Returns:
+            The recollection and the familiarity loss.
+        """
         return rehearsal_losses(self.rehearser, slots, fragments, self.embed, negatives=negatives, key=key)

@@ -40,12 +40,18 @@ def answer_rows(vocabulary: Sequence[str], answers: Sequence[str]) -> tuple[int,
 
 
 def time_indices(count: Int[Array, ""], rows: int, limit: int, *, key: Key | None = None) -> Int[Array, "rows"]:
-    """The time index of each of the `count` last sentences, newest first, from 1; what is behind them is no sentence.
+    """The time index of each of the last sentences, newest first, from 1.
 
     Random noise: with a key, 0 to `ceil(count / 10)` empty indices, as many as chance says, are put at random places
     among the sentences (before the newest and behind the oldest too; each arrangement is as likely as any other). They
     are indices that no sentence has: no row is added. The order of the sentences stays, and no index exceeds `limit`,
     which the oldest then share. Source: End-To-End Memory Networks, section 4.1, and its authors' code for the limit.
+
+    Args:
+        count: how many sentences there are; what is behind them is none.
+        rows: how many indices are given.
+        limit: the largest.
+        key: for the noise.
 
     >>> import jax.numpy as jnp
     >>> time_indices(jnp.array(3), 4, 50).tolist()
@@ -104,7 +110,7 @@ class MemN2N(nn.Module):
     (2,)
 
     `memorize` and `answer` are those of every system here; `memorize` with a key adds random noise. `embed` and `ask`
-    are the same in parts, for a batch whose examples keep their rows in one pool (`memjax.training.pool`).
+    are the same in parts, for a batch whose examples keep their rows in one pool (`benchmarks/memn2n_pool.py`).
     """
 
     shape: TaskShape
@@ -132,7 +138,7 @@ class MemN2N(nn.Module):
 
     @property
     def entries(self) -> int:
-        """The rows of W: the words, and the answers that are none of them."""
+        """The rows of W, which are the words and the answers that are none of them."""
         return max(self.shape.items, *(row + 1 for row in self.answers))
 
     @property
@@ -153,7 +159,16 @@ class MemN2N(nn.Module):
     def memorize(
         self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], *, key: Key | None = None
     ) -> tuple[Slots, Float[Array, ""]]:
-        """A row for each of the last sentences, newest first: all its embeddings, side by side. The loss is 0."""
+        """Reads the stream once.
+
+        Args:
+            stream: word ids of its sentences.
+            mask: which of them are no padding.
+            key: for random noise in the time indices.
+
+        Returns:
+            A row for each of the last sentences, newest first: all its embeddings, side by side; and a loss, 0.
+        """
         expected = self.shape.segments, self.shape.segment
         require(
             stream.shape == mask.shape == expected,
@@ -170,7 +185,13 @@ class MemN2N(nn.Module):
     def answer(
         self, slots: Slots, query: Int[Array, "W"], candidates: Int[Array, "A W"] | None = None
     ) -> Float[Array, "C"]:
-        """Logits of the classes; the stream is not an argument."""
+        """Logits of the classes; the stream is not an argument.
+
+        Args:
+            slots: of `memorize`.
+            query: word ids, 0 padding.
+            candidates: must be None.
+        """
         require(candidates is None, "MemN2N answers with a word, not with one of several candidates")
         logits = self.ask(slots.values, slots.mask, self.weigh(query, query != 0))
         return logits[jnp.array(self.answers)]
@@ -203,9 +224,13 @@ class MemN2N(nn.Module):
         *,
         linear: bool | Bool[Array, ""] = False,
     ) -> Float[Array, "E"]:
-        """Logits over all entries of W, after the hops over the rows that the mask keeps; padding is no answer.
+        """Logits over all entries of W, after the hops; padding is no answer.
 
-        linear: without the softmax in the hops (linear start), which may differ from example to example.
+        Args:
+            values: the rows.
+            mask: which of them there are.
+            weights: of the question, by `weigh`.
+            linear: without the softmax in the hops (linear start), which may differ from example to example.
         """
         adjacent = self.tying == "adjacent"
         query_table = self.words[0 if adjacent else 2, : self.shape.items]

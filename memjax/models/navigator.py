@@ -18,8 +18,14 @@ BASES = ("mqn", "frmqn")
 
 
 class Seen(NamedTuple):
-    """What is kept of a view: what it is found by and what it gives, what the policy keeps with it, when it was last
-    attended to most, when it came.
+    """What is kept of a view.
+
+    Attributes:
+        address: what it is found by.
+        content: what it gives.
+        kept: what the policy keeps with it.
+        used: the step at which it was last attended to most.
+        step: at which it came.
     """
 
     address: Float[Array, "d"]
@@ -30,8 +36,16 @@ class Seen(NamedTuple):
 
 
 class NavigatorState(NamedTuple):
-    """An agent on its way. nothing: what the policy keeps with a cell of its own. hidden, cell, read: of the context,
-    at which an MQN does not look back. critic: the GRU's state. step: how many views it has had.
+    """An agent on its way.
+
+    Attributes:
+        buffer: the views that it holds.
+        nothing: what the policy keeps with a cell of its own.
+        hidden: of the context, at which an MQN does not look back.
+        cell: of the context, which an MQN has not.
+        read: of the last step; an MQN does not look back at it.
+        critic: the GRU's state.
+        step: how many views it has had.
     """
 
     buffer: ops.Buffer
@@ -72,7 +86,7 @@ class Decision(NamedTuple):
 class Navigator(nn.Module):
     """Looks at a view, acts, and writes the view into its buffer; a policy says what leaves it.
 
-    With `e = ReLU(W_e view + b)`, cells one-hot, and of the entries `k_i = W_k e_i`, `v_i = W_v e_i`:
+    With `e = ReLU(W_e view + b)`, cells one-hot, and of the entries `k_i = W_k e_i`, `v_i = W_v e_i`::
 
         h = W_c e (mqn)    h, c = LSTM([e, o_before], h_before, c_before) (frmqn)
         o = sum_i softmax_i(h · k_i) v_i    g = f(W_h h + o), f a ReLU on half of the units    logits = W_a g + b
@@ -80,6 +94,8 @@ class Navigator(nn.Module):
     The policy sees v as encodings, h as input and `h · k` as attention. Critic: linear of the sum of all v that are
     held, with the view's own, and of g, GRU over time, linear. Source: Control of Memory, Active Perception, and Action
     in Minecraft (Oh et al. 2016), 4, with logits in place of Q; LEMN, 3.1 and 4.1.
+
+    ::
 
         agent = Navigator(codes, len(environments.ACTIONS), "mqn", 32, 4, "st")
         params = agent.init(key, view)

@@ -12,7 +12,13 @@ from memjax.typing import Any, Array, Float, Int
 
 
 class QueryEncoder(nn.Module):
-    """A query as a vector: an embedding for an id, a bidirectional GRU's final states for a text (0 is its padding)."""
+    """A query as a vector: an embedding for an id, a bidirectional GRU's final states for a text (0 is its padding).
+
+    Args:
+        vocabulary: ids are in [0, vocabulary).
+        width: of the vector.
+        dtype: of the products.
+    """
 
     vocabulary: int
     width: int
@@ -30,7 +36,13 @@ class QueryEncoder(nn.Module):
 
 
 class MultiHopReader(nn.Module):
-    """Rehearsal Memory, appendix A: `ops.multi_hop_read` with its own weights."""
+    """Rehearsal Memory, appendix A: `ops.multi_hop_read` with its own weights.
+
+    Args:
+        width: of a query.
+        slot_width: of a slot.
+        hops: how many.
+    """
 
     width: int
     slot_width: int
@@ -76,7 +88,13 @@ class ClickHead(nn.Module):
 
 
 class CandidateHead(nn.Module):
-    """A logit for each candidate text: another bidirectional GRU reads it, and `[candidate; feature]` is scored."""
+    """A logit for each candidate text: another bidirectional GRU reads it, and `[candidate; feature]` is scored.
+
+    Args:
+        vocabulary: ids are in [0, vocabulary).
+        width: of what is read of a candidate.
+        dtype: of the products.
+    """
 
     vocabulary: int
     width: int
@@ -93,7 +111,14 @@ class CandidateHead(nn.Module):
 
 
 class Head(nn.Module):
-    """The head that the task's answers need."""
+    """The head that the task's answers need.
+
+    Args:
+        shape: of the task.
+        width: of what is read of a candidate.
+        layers: hidden ones, of a `ClassHead`.
+        dtype: of the products of a `CandidateHead`.
+    """
 
     shape: TaskShape
     width: int

@@ -12,7 +12,13 @@ from memjax.typing import Any, Array, Bool, Float, Int, Key
 
 
 class DecoderBlock(nn.Module):
-    """Self-attention over a fragment, attention over the slots, feed-forward; pre-norm."""
+    """Self-attention over a fragment, attention over the slots, feed-forward; pre-norm.
+
+    Args:
+        width: of items.
+        heads: of the attention.
+        dtype: of the products.
+    """
 
     width: int
     heads: int
@@ -40,9 +46,16 @@ class DecoderBlock(nn.Module):
 class Rehearser(nn.Module):
     """Rehearsal Memory, 3.3.1: recollection (Eq. 3) and familiarity (Eq. 4) of fragments, from the slots alone.
 
-    `width` is that of items and slots. A learned [mask] stands for a hidden item, a learned [cls] in front is judged.
-    `norm_slots`: LayerNorm on the slots before they are asked, as pre-norm decoders have it on what they attend to;
-    the paper does not say.
+    A learned [mask] stands for a hidden item, a learned [cls] in front is judged.
+
+    Args:
+        width: of items and slots.
+        segment: the most items of a fragment.
+        layers: of the decoder.
+        heads: of its attention.
+        norm_slots: LayerNorm on the slots before they are asked, as pre-norm decoders have it on what they attend to;
+            the paper does not say.
+        dtype: of the products.
     """
 
     width: int
@@ -85,9 +98,18 @@ def rehearsal_losses(
     negatives: int,
     key: Key,
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """(recollection, familiarity) of one stream's fragments.
+    """The losses of one stream's fragments.
 
-    `negatives`: how many sampled items a hidden item is told from; 0: from the whole vocabulary.
+    Args:
+        rehearser: bound to its parameters.
+        slots: of the memory.
+        fragments: of its stream.
+        embed: of the items.
+        negatives: from how many drawn items a hidden one is told; 0 for the whole vocabulary.
+        key: to draw them with.
+
+    Returns:
+        The recollection and the familiarity loss.
     """
     count = fragments.items.shape[0]
     both = jnp.concatenate([fragments.items, fragments.negative])
@@ -111,9 +133,17 @@ def rehearsal_losses(
 def sampled_candidates(
     key: Key, items: Int[Array, "F N"], negatives: int, vocabulary: int
 ) -> tuple[Int[Array, "F N"], Bool[Array, "F N FN_J"], Int[Array, "FN_J"]]:
-    """Candidates for recollection: the true items and J drawn ones, `(targets, valid, ids)`.
+    """Candidates for recollection: the true items and J drawn ones.
 
-    For each item its own place and the drawn ones count, but for a drawn one equal to it.
+    Args:
+        key: to draw with.
+        items: the true ones.
+        negatives: J.
+        vocabulary: ids are drawn from [0, vocabulary).
+
+    Returns:
+        For each item, its place among the candidates, and which of the drawn ones count beside it, those that are not
+        equal to it; and the ids of all candidates.
     """
     flat = items.reshape(-1)
     drawn = jax.random.randint(key, (negatives,), 0, vocabulary)

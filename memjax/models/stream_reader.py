@@ -18,7 +18,14 @@ from memjax.typing import Array, Bool, Float, Int, Key
 
 
 class Entry(NamedTuple):
-    """What is kept of a line: what the policy sees of it, what it keeps with it, when it was used, when it came."""
+    """What is kept of a line.
+
+    Attributes:
+        seen: what the policy sees of it.
+        kept: what the policy keeps with it.
+        used: the step at which a question last attended to it most, or else at which it came.
+        step: at which it came.
+    """
 
     seen: Float[Array, "S d"]
     kept: Float[Array, "k"]
@@ -73,6 +80,8 @@ class StreamReader(nn.Module):
     place from the newest. Entries are encoded, for the policy, by its first hop's values. Critic: sum of the encodings
     of what may be evicted (so of IM's own cell in place of the line), linear, GRU over time, linear. Source: LEMN, 3
     and 4.2.
+
+    ::
 
         rows = answer_rows(task.vocabulary, task.answers)
         reader = StreamReader(shape.words, shape.line, shape.questions, rows, 20, 3, 5, "st")

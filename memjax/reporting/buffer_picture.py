@@ -36,10 +36,14 @@ def buffer(panel: BufferPicture, runs: Sequence[Shown]) -> Figure | None:
 def draw_buffer(watched: Mapping[str, Any], title: str = "") -> Figure:
     """A row for each line of the stream, a column for each step; what was held, and how likely it was to be kept.
 
-    watched: {lines: [text], held: [[line, ...], ...], eviction: [[probability, ...], ...], questions: [{step, answer,
-    given, support: [line, ...]}, ...]}: for each step the lines that were held before its own was written, and how
-    likely each was to be evicted. The lines that a question follows from, its support, have a ring at its step; the
-    question's own row says what was answered.
+    The lines that a question follows from, its support, have a ring at its step; the question's own row says what was
+    answered.
+
+    Args:
+        watched: {lines: [text], held: [[line, ...], ...], eviction: [[probability, ...], ...], questions: [{step,
+            answer, given, support: [line, ...]}, ...]}: for each step the lines that were held before its own was
+            written, and how likely each was to be evicted.
+        title: above it.
     """
     lines, held, eviction, questions = (watched[key] for key in ("lines", "held", "eviction", "questions"))
     handles = [Line2D([], [], linestyle="", **RING), Line2D([], [], **DOTTED)]

@@ -28,10 +28,16 @@ def column_text(column: Column, metrics: Any) -> str:
 
 
 def column_interval(column: Column, metrics: Any, given: Any = None) -> tuple[float, float] | None:
-    """The 95% interval of a column as it is shown, (low, high); None where it is not known.
+    """The 95% interval of a column.
 
-    given: [low, high] of the value as it stands in the metrics. Without it, a share has Wilson's interval among the
-    examples that stand beside it, which are the least that can be independent of each other.
+    Args:
+        column: the result.
+        metrics: of the evaluation.
+        given: [low, high] of the value as it stands in the metrics. Without it, a share has Wilson's interval among the
+            examples that stand beside it, which are the least that can be independent of each other.
+
+    Returns:
+        (low, high) as they are shown; None where it is not known.
     """
     if isinstance(given, list) and len(given) == 2:
         ends = tuple(number(end) for end in given)

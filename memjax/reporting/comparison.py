@@ -24,9 +24,16 @@ MEANING = (
 
 
 def compare(rows: Mapping[str, Sequence[Run]]) -> dict[str, dict[str, Any]]:
-    """For each row: `accuracy` of every evaluated run; `results`, for each column of the runs' reports its values as
-    they are shown; parameters, bytes of state; the seconds that a step takes without compiling, `seconds_per_step`
-    (median), `seconds_quartiles`, `seconds_readings` (how many).
+    """Runs in rows, each a system with several seeds.
+
+    Args:
+        rows: the runs of each row, by its name; those that were not evaluated count for nothing.
+
+    Returns:
+        For each row `accuracy` of every run; `results`, for each column of the runs' reports `number`, `better` and its
+        `values` as they are shown; `seeds`, how many runs; `parameters` and `state_bytes` of the first; the seconds
+        that a step takes without compiling, `seconds_per_step` (median), `seconds_quartiles`, `seconds_readings` (how
+        many). None is for what is not known.
     """
     everything = [run for runs in rows.values() for run in runs if run.evaluation is not None]
     headlines = [report_of(run, everything).headline for run in everything]
@@ -65,7 +72,14 @@ def step_seconds(run: Run) -> np.ndarray:
 
 
 def comparison_rows(found: Mapping[str, Mapping[str, Any]]) -> list[Row]:
-    """The comparison as text, the best mean of the first result first; see `MEANING`."""
+    """The comparison as text, the best mean of the first result first; see `MEANING`.
+
+    Args:
+        found: what `compare` gave.
+
+    Returns:
+        A row of text for each row.
+    """
     return [
         {"system": name}
         | {column: _spread(result) for column, result in found[name]["results"].items()}
@@ -80,7 +94,12 @@ def comparison_rows(found: Mapping[str, Mapping[str, Any]]) -> list[Row]:
 
 
 def print_comparison(rows: Sequence[Row], console: Console) -> None:
-    """Prints the rows of a comparison as a table, and what they mean."""
+    """Prints a comparison as a table, and what it means.
+
+    Args:
+        rows: what `comparison_rows` gave.
+        console: where it is printed.
+    """
     print_rows(rows, [MEANING], console)
 
 

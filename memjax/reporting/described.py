@@ -12,10 +12,15 @@ _PLAIN = {str: "a text", float: "a number", NoneType: "null"}
 
 
 def read_value(kind: Any, value: Any, where: str) -> Any:
-    """The value as the type says: a dataclass, a text, a number, one of some texts, a tuple, a mapping, or a union.
+    """The value as the type says.
 
-    where: its place in the JSON, for errors. Raises `MemjaxError` for a value of another type, a missing field and an
-    unknown one.
+    Args:
+        kind: a dataclass, a text, a number, one of some texts, a tuple, a mapping, or a union.
+        value: of the JSON.
+        where: its place in the JSON, for errors.
+
+    Raises:
+        MemjaxError: for a value of another type, a missing field and an unknown one.
     """
     origin, arguments = get_origin(kind), get_args(kind)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):

@@ -44,9 +44,14 @@ BETWEEN = " x "  # of the two tags in the name of a pair, and of their values
 class Column:
     """One result of a run: a column in the table of results.
 
-    name: the column's heading. path: the keys under which the value lies in the metrics, those of the test and those of
-    the validation alike; "*" stands for every key there is, and gives the mean of their values. over: with a "*", not
-    the mean but how many of the values are more than this, as they are shown: 5.0 is 5% of a "percent" or "error".
+    Attributes:
+        name: the column's heading.
+        path: the keys under which the value lies in the metrics, those of the test and those of the validation alike;
+            "*" stands for every key there is, and gives the mean of their values.
+        number: how it is shown.
+        better: which values are the better ones.
+        over: with a "*", not the mean but how many of the values are more than this, as they are shown: 5.0 is 5% of a
+            "percent" or "error".
     """
 
     name: str
@@ -60,8 +65,11 @@ class Column:
 class Phase:
     """A phase of training before the last one: what its curves are called, and its row in the table of results.
 
-    name: of the phase, in metrics.jsonl; evaluation.json has its metrics under the same name. title: before the name of
-    a curve. system: what stands in its row; "" for no row. meaning: a sentence below the table, where it has a row.
+    Attributes:
+        name: of the phase, in metrics.jsonl; evaluation.json has its metrics under the same name.
+        title: before the name of a curve.
+        system: what stands in its row; "" for no row.
+        meaning: a sentence below the table, where it has a row.
     """
 
     name: str
@@ -72,7 +80,13 @@ class Phase:
 
 @dataclass(frozen=True)
 class TagTable:
-    """A table with a row for each value of a tag of the metrics, and a column for each run."""
+    """A table with a row for each value of a tag of the metrics, and a column for each run.
+
+    Attributes:
+        title: above it.
+        tag: its name.
+        number: how accuracy is shown.
+    """
 
     title: str
     tag: str
@@ -81,7 +95,13 @@ class TagTable:
 
 @dataclass(frozen=True)
 class Picture:
-    """What all pictures have. name: of its file, in small letters. caption: a sentence or two below it."""
+    """What all pictures have.
+
+    Attributes:
+        name: of its file, in small letters.
+        title: above it.
+        caption: a sentence or two below it.
+    """
 
     name: str
     title: str
@@ -90,15 +110,21 @@ class Picture:
 
 @dataclass(frozen=True)
 class Bars(Picture):
-    """Accuracy by tags, as bars with intervals. tags: for each tag the title of its axes."""
+    """Accuracy by tags, as bars with intervals.
+
+    Attributes:
+        tags: for each tag the title of its axes.
+    """
 
     tags: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class TagMaps(Picture):
-    """Accuracy by two tags at once, as a heat map for each run and each tag. tags: such as "length x depth", whose
-    values are "64 x 1st half": the first lies along, the second down.
+    """Accuracy by two tags at once, as a heat map for each run and each tag.
+
+    Attributes:
+        tags: such as "length x depth", whose values are "64 x 1st half": the first lies along, the second down.
     """
 
     tags: tuple[str, ...]
@@ -106,9 +132,14 @@ class TagMaps(Picture):
 
 @dataclass(frozen=True)
 class HeatMap(Picture):
-    """A table of numbers as a heat map, for each run. path: the keys under which it lies in evaluation.json: a list of
-    columns, each a list of numbers (None for a gap), or {"along": [name], "down": [name], "values": [[number]]} with
-    names for both. along, down, value: what the axes and the colours are.
+    """A table of numbers as a heat map, for each run.
+
+    Attributes:
+        path: the keys under which it lies in evaluation.json: a list of columns, each a list of numbers (None for a
+            gap), or {"along": [name], "down": [name], "values": [[number]]} with names for both.
+        along: what the columns are.
+        down: what the rows are.
+        value: what the colours are.
     """
 
     path: tuple[str, ...]
@@ -119,8 +150,14 @@ class HeatMap(Picture):
 
 @dataclass(frozen=True)
 class Lines(Picture):
-    """A curve for each run. path: the keys under which its points lie in evaluation.json, {x: y}, the x as texts; y is
-    a number, or has "accuracy" and "examples", as a value of a tag. x, y: what the axes are.
+    """A curve for each run.
+
+    Attributes:
+        path: the keys under which its points lie in evaluation.json, {x: y}, the x as texts; y is a number, or has
+            "accuracy" and "examples", as a value of a tag.
+        x: what lies along.
+        y: what lies up.
+        number: how y is shown.
     """
 
     path: tuple[str, ...]
@@ -131,14 +168,22 @@ class Lines(Picture):
 
 @dataclass(frozen=True)
 class BufferPicture(Picture):
-    """What a buffer held of a stream of lines. path: the keys in evaluation.json of what `draw_buffer` takes."""
+    """What a buffer held of a stream of lines.
+
+    Attributes:
+        path: the keys in evaluation.json of what `draw_buffer` takes.
+    """
 
     path: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class WalkPicture(Picture):
-    """What an agent did in a maze. path: the keys in evaluation.json of what `draw_walk` takes."""
+    """What an agent did in a maze.
+
+    Attributes:
+        path: the keys in evaluation.json of what `draw_walk` takes.
+    """
 
     path: tuple[str, ...]
 
@@ -163,11 +208,17 @@ OWN_COLUMNS |= {"95% interval", "ms per step", "split", "step", "answer loss"}
 class Report:
     """All that a family wants shown of a run.
 
-    headline: the name of the column that is the result, which runs are ordered by. columns, panels: in the order in
-    which they are shown. meaning: a sentence or two on what the columns mean. guessing: for each logged number
-    ("accuracy", "answer_loss") what it is at for a system that knows nothing. phases: those before the last one.
-    Raises `MemjaxError` for a headline that is no column, for names that are given twice or that reporting has given,
-    and for names of pictures that cannot be those of files.
+    Attributes:
+        headline: the name of the column that is the result, which runs are ordered by.
+        columns: in the order in which they are shown.
+        panels: in the order in which they are shown.
+        meaning: a sentence or two on what the columns mean.
+        guessing: for each logged number ("accuracy", "answer_loss") what it is at for a system that knows nothing.
+        phases: those before the last one.
+
+    Raises:
+        MemjaxError: for a headline that is no column, for names that are given twice or that reporting has given, and
+            for names of pictures that cannot be those of files.
     """
 
     headline: str
@@ -202,7 +253,11 @@ class Report:
 
     @classmethod
     def from_json(cls, value: Any) -> "Report":
-        """What `to_json` gave. Raises `MemjaxError` for anything else, naming the place in it."""
+        """What `to_json` gave.
+
+        Raises:
+            MemjaxError: for anything else, naming the place in it.
+        """
         require(isinstance(value, dict), "report is no object")
         panels = value.get("panels", [])
         require(isinstance(panels, list), "report.panels is no list")
@@ -214,6 +269,10 @@ class Report:
 
 def tag_panels(tags: Iterable[str], number: Share = "error") -> tuple[Panel, ...]:
     """A table for each tag, and one picture with the maps of all pairs.
+
+    Args:
+        tags: their names; that of a pair has " x " in it.
+        number: how the tables show accuracy.
 
     >>> [type(panel).__name__ for panel in tag_panels(["length", "depth", "length x depth"])]
     ['TagTable', 'TagTable', 'TagMaps']

@@ -81,8 +81,14 @@ def items(texts: Sequence[str]) -> str:
 
 
 def table(title: str, rows: Sequence[Row], words: Sequence[str], note: str = "", *, level: int = 2) -> str:
-    """A heading, a table whose columns are those of the first row, and a note; "" without rows. words: the columns that
-    hold words, and begin at the left.
+    """A heading, a table and a note; "" without rows.
+
+    Args:
+        title: of the heading.
+        rows: of text; the columns are those of the first.
+        words: the columns that hold words, and begin at the left.
+        note: below the table.
+        level: of the heading.
     """
     if not rows:
         return ""

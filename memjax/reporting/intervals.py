@@ -15,8 +15,12 @@ def wilson_interval(correct: int | float, total: int | float) -> tuple[float, fl
     (p + z²/2n ± z sqrt(p (1 - p)/n + z²/4n²)) / (1 + z²/n), with p the share, n the total and z = 1.96
     (Wilson 1927; Brown, Cai and DasGupta 2001, eq. 4).
 
-    correct: how many are right, or a sum of shares in [0, 1], for which it is at least as wide as it must be. total:
-    how many independent examples, at least 1. Raises `MemjaxError` for counts that cannot be.
+    Args:
+        correct: how many are right, or a sum of shares in [0, 1], for which it is at least as wide as it must be.
+        total: how many independent examples, at least 1.
+
+    Raises:
+        MemjaxError: for counts that cannot be.
 
     >>> low, high = wilson_interval(50, 100)
     >>> print(f"{low:.3f} {high:.3f}")

@@ -43,10 +43,13 @@ SHARES = {
 def write_report(runs: Sequence[Run], folder: str | Path | None = None, *, comparison: Sequence[Row] = ()) -> Path:
     """Writes `folder/report.html` and `folder/plots/*.png`, each whole or not at all, and gives the path of the page.
 
-    comparison: rows of a table that stands before all else, of which each run here is the first seed.
+    Args:
+        runs: as `load_run` gives them.
+        folder: that of the run, if there is one run and none is given.
+        comparison: rows of a table that stands before all else, of which each run here is the first seed.
 
-    The folder is that of the run if there is one run and no other is given. Raises `MemjaxError` without runs, without
-    a folder for several runs, and where nothing can be written.
+    Raises:
+        MemjaxError: without runs, without a folder for several runs, and where nothing can be written.
     """
     require(runs, "there are no runs to report")
     require(folder is not None or len(runs) == 1, "say in which folder the report of several runs is to be written")
@@ -63,7 +66,14 @@ def write_report(runs: Sequence[Run], folder: str | Path | None = None, *, compa
 def page_text(
     runs: Sequence[Run], comparison: Sequence[Row], drawn: Sequence[Drawn], pictures: Mapping[str, bytes]
 ) -> str:
-    """The HTML of the page, with the pictures (PNG bytes by name) in it."""
+    """The HTML of the page.
+
+    Args:
+        runs: all of them.
+        comparison: as of `write_report`.
+        drawn: the pictures' titles and captions.
+        pictures: the bytes of each PNG, by its name.
+    """
     names, parts = distinct_names(runs), with_parts(runs)
     title = "Compared systems" if comparison else f"{len(runs)} runs"
     if len(runs) == 1 and not comparison:

@@ -50,7 +50,14 @@ MAKERS: dict[type, Callable[..., Figure | None]] = {
 
 
 class Drawn(NamedTuple):
-    """A picture of the report. name: of its file."""
+    """A picture of the report.
+
+    Attributes:
+        name: of its file.
+        title: above it.
+        caption: below it.
+        figure: the picture itself.
+    """
 
     name: str
     title: str
@@ -60,7 +67,10 @@ class Drawn(NamedTuple):
 
 def drawings(runs: Sequence[Run]) -> list[Drawn]:
     """All pictures: losses and accuracy, then those of the runs' reports, each once, for all runs that have it; without
-    those for which there is no data. Raises `MemjaxError` without runs.
+    those for which there is no data.
+
+    Raises:
+        MemjaxError: without runs.
     """
     require(runs, "there are no runs to plot")
     own, parts = shown_runs(runs)
@@ -84,12 +94,27 @@ def drawings(runs: Sequence[Run]) -> list[Drawn]:
 
 
 def figures(runs: Sequence[Run]) -> dict[str, Figure]:
-    """All figures by name, in order: see `drawings`."""
+    """All figures by name: losses and accuracy, then those of the runs' reports, without those that have no data.
+
+    Raises:
+        MemjaxError: without runs.
+    """
     return {drawn.name: drawn.figure for drawn in drawings(runs)}
 
 
 def save(made: Mapping[str, Figure], folder: str | Path) -> dict[str, Path]:
-    """Writes each figure as folder/name.png, whole or not at all; the paths by name. Raises `MemjaxError`."""
+    """Writes each figure as folder/name.png, whole or not at all.
+
+    Args:
+        made: the figures by name, as of `figures`.
+        folder: made if it is not there.
+
+    Returns:
+        The paths by name.
+
+    Raises:
+        MemjaxError: where nothing can be written.
+    """
     folder = Path(folder)
     paths = {name: folder / f"{name}.png" for name in made}
     with writing(folder):

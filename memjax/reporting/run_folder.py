@@ -19,7 +19,12 @@ LAST = "train"  # the phase that a run is about; phases before it have names of 
 
 
 class Curve(NamedTuple):
-    """One logged number over the training steps: both `[n]`, steps strictly increasing; NaN where it was not finite."""
+    """One logged number over the training steps.
+
+    Attributes:
+        steps: `[n]`, strictly increasing.
+        values: `[n]`, NaN where it was not finite.
+    """
 
     steps: np.ndarray
     values: np.ndarray
@@ -30,10 +35,18 @@ Curves = dict[str, dict[str, Curve]]
 
 @dataclass(frozen=True)
 class Run:
-    """What one run folder holds: curves and validation by phase ("train") and key; evaluation or None.
+    """What one run folder holds.
 
-    validated: the last validation of the phase "train", all of it. more: the evaluations beside the first one, by the
-    NAME in evaluation-NAME.json. part: this NAME, in what `with_parts` makes of such an evaluation; else "".
+    Attributes:
+        name: of the folder.
+        path: of the folder.
+        config: config.json.
+        curves: what was logged in training, by phase (the last is "train") and key.
+        validation: what was logged of the validations, by phase and key.
+        evaluation: evaluation.json; None without it.
+        validated: the last validation of the phase "train", all of it.
+        more: the evaluations beside the first one, by the NAME in evaluation-NAME.json.
+        part: this NAME, in what `with_parts` makes of such an evaluation; else "".
     """
 
     name: str
@@ -48,7 +61,7 @@ class Run:
 
     @property
     def label(self) -> str:
-        """The system in words: as it was evaluated, or else from the config."""
+        """The system in words, as it was evaluated, or else from the config."""
         label = pick(self.evaluation, "label")
         if isinstance(label, str) and label:
             return label
@@ -77,7 +90,10 @@ class Run:
 def load_run(path: str | Path) -> Run:
     """Reads a run folder: config.json; metrics.jsonl, evaluation.json and every evaluation-NAME.json where they exist.
 
-    Imports nothing that the run needs. Raises `MemjaxError` for what is damaged.
+    Imports nothing that the run needs.
+
+    Raises:
+        MemjaxError: for what is no run folder, and for what is damaged.
     """
     path = Path(path)
     require(path.is_dir(), f"{path} is no run folder: there is no such folder")

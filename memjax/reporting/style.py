@@ -43,7 +43,14 @@ STYLE: dict[Any, Any] = {
 
 
 class Shown(NamedTuple):
-    """One evaluation of a run, as it is drawn. number: of its colour and line style."""
+    """One evaluation of a run, as it is drawn.
+
+    Attributes:
+        number: of its colour and line style.
+        name: in the legend.
+        run: whose evaluation it is, with no other.
+        report: what is shown of it.
+    """
 
     number: int
     name: str

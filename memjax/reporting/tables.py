@@ -22,8 +22,15 @@ def summary_rows(runs: Sequence[Run], *, intervals: bool = False) -> list[Row]:
     """A row of text for each evaluation of each run, and for each phase before it that its report gives a row; all with
     the same columns. "–" is for what is not known.
 
-    The columns of results are those of the runs' reports. steps: "67 of 11,000" where a run was not trained to its end.
-    intervals: with a column for the interval of the headline. Raises `MemjaxError` without runs.
+    The columns of results are those of the runs' reports. "steps" is "67 of 11,000" where a run was not trained to its
+    end.
+
+    Args:
+        runs: as `load_run` gives them.
+        intervals: whether there is a column for the 95% interval of the headline.
+
+    Raises:
+        MemjaxError: without runs.
     """
     require(runs, "there are no runs to report")
     names = [name for run, name in zip(runs, distinct_names(runs)) for _ in range(1 + len(run.more))]

@@ -14,7 +14,15 @@ from memjax.reporting.tables import WORDS, Row, describe, notes, summary_rows, u
 
 
 def print_table(runs: Sequence[Run], console: Console | None = None) -> None:
-    """Prints the summary of the runs in the terminal, or to the console given. Raises `MemjaxError` without runs."""
+    """Prints the summary of the runs.
+
+    Args:
+        runs: as `load_run` gives them.
+        console: where it is printed; the terminal, if not given.
+
+    Raises:
+        MemjaxError: without runs.
+    """
     below = [*unfinished(runs), describe(runs), *(f"note: {note}" for note in notes(runs))]
     print_rows(summary_rows(runs), below, console or Console())
 

@@ -40,10 +40,12 @@ def draw_walk(watched: Mapping[str, Any], title: str = "") -> Figure:
     held longest: the view, then the views held, oldest first, each with the step of which it is, how much it was
     attended to and how likely it was to stay. Of many, those that were attended to most.
 
-    watched: {grid: [[code]] of the maze's cells, one of `KINDS`; place: [[row, column, direction], ...] at each step
-    and at the end; end: text; view: [[[code]]], action: [text], actions: [[probability]] at each step; held, attention,
-    eviction: [[number, ...], ...]}: for each step the steps at which the entries held came, how much each was attended
-    to, how likely each was to be evicted.
+    Args:
+        watched: {grid: [[code]] of the maze's cells, one of `KINDS`; place: [[row, column, direction], ...] at each
+            step and at the end; end: text; view: [[[code]]], action: [text], actions: [[probability]] at each step;
+            held, attention, eviction: [[number, ...], ...]}: for each step the steps at which the entries held came,
+            how much each was attended to, how likely each was to be evicted.
+        title: above it.
     """
     moments = _moments(watched["held"])
     entries = min(ENTRIES, max(1, *(len(held) for held in watched["held"])))

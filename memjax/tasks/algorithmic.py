@@ -18,10 +18,22 @@ LONGEST = 2**16  # steps of a sequence: more is a mistake
 
 @dataclass(frozen=True)
 class AlgorithmicSpec:
-    """bits: of a vector. shortest, longest: vectors of a training sequence (of associative recall: items).
+    """The settings of `Algorithmic`.
 
-    repeats: the most repetitions, of repeat copy. test_lengths: those of the test, with commas, as in "20,50,100".
-    train and valid are examples, test those of each length.
+    Attributes:
+        kind: which task.
+        bits: of a vector.
+        shortest: the fewest vectors of a sequence of train and valid (of associative recall: items).
+        longest: the most of them.
+        repeats: the most repetitions, of repeat copy.
+        test_lengths: vectors (or items) of a sequence of the test, with commas, as in "20,50,100".
+        train: how many examples.
+        valid: how many examples.
+        test: examples of each length.
+        seed: of what is drawn.
+
+    Raises:
+        MemjaxError: for what is out of range, and for sequences of more than 65536 steps.
     """
 
     kind: Literal["copy", "repeat_copy", "associative_recall"]
@@ -41,7 +53,13 @@ class AlgorithmicSpec:
 
 @dataclass(frozen=True)
 class BitsShape:
-    """inputs, outputs: numbers that come in, and bits that come out, at each step. tags: as of a `TaskShape`."""
+    """Everything that a model must know of a task of bits.
+
+    Attributes:
+        inputs: numbers that come in at each step.
+        outputs: bits that come out at each step.
+        tags: as of a `TaskShape`.
+    """
 
     inputs: int
     outputs: int
@@ -54,6 +72,10 @@ class BitsTask(Protocol):
 
     A batch holds `inputs [B, L, inputs]` float32, `bits [B, L, outputs]` float32 of 0 and 1, `asked [B, L]` bool, and
     an int32 `[B]` for each tag. What lies after the last step that is asked is padding.
+
+    Attributes:
+        shape: of its batches.
+        notes: what must be said beside any figure on this task.
     """
 
     shape: BitsShape
@@ -64,7 +86,15 @@ class BitsTask(Protocol):
         ...
 
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
-        """The examples with these indices, each in [0, size(split))."""
+        """The examples with these indices.
+
+        Args:
+            split: which examples.
+            indices: `[B]`, each in [0, size(split)).
+
+        Returns:
+            A batch.
+        """
         ...
 
 
@@ -89,7 +119,11 @@ class Algorithmic:
     they are to be said. repeat_copy: n vectors, a mark with the number of repetitions (over `repeats`) beside it, then
     they are to be said that often, and a last output, which is 0 before, is to be 1. associative_recall: n items of 3
     vectors, a mark before each; then the other mark, one of the items but the last, the mark again, and in 3 silent
-    steps the item that followed it is to be said.
+    steps the item that followed it is to be said. Tag `length`: the length of the test that is nearest.
+
+    Attributes:
+        spec: its settings.
+        shape: of its batches.
     """
 
     notes = ()

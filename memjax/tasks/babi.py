@@ -20,9 +20,14 @@ _PLACES = ("early", "later")
 
 @dataclass(frozen=True)
 class BabiSpec:
-    """folder: of the archive, like "en-10k". task: 1 to 20, 0 for all jointly. words: the most in a sentence.
+    """The settings of `Babi`.
 
-    N is the longest sentence that there is, so that no step pays for padding that no sentence fills.
+    Attributes:
+        folder: of the archive, like "en-10k".
+        task: 1 to 20, 0 for all jointly.
+        words: the most that a sentence may have. N is the longest sentence that there is, so that no step pays for
+            padding that no sentence fills.
+        data_dir: where `memjax prepare babi` has put the data.
     """
 
     folder: str
@@ -65,9 +70,18 @@ class Babi:
     tenth of the train stories of each task is valid, and not in train.
 
     Tags: `task` when joint; else `place`: whether the last supporting fact is in the first or the second half of the
-    stream. `vocabulary` and `answers` decode ids; `notes` says what of the folder is missing or partial.
+    stream.
 
-    Raises `MemjaxError` if the data is not prepared, the task is not in it, or a sentence is longer than `words`.
+    Attributes:
+        shape: of its batches.
+        vocabulary: the words, by their ids.
+        answers: by their labels.
+        notes: what of the folder is missing or partial.
+
+    Raises:
+        MemjaxError: if the data is not prepared, the task is not in it, or a sentence is longer than `words`.
+
+    ::
 
         Babi(BabiSpec(folder="en", task=1, words=6, data_dir="data")).examples("train", np.arange(64))
     """
@@ -123,7 +137,15 @@ class Babi:
         return len(self._splits[split].start)
 
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
-        """The questions with these indices, each in [0, size(split)). Raises `MemjaxError` for any other index."""
+        """The questions with these indices.
+
+        Args:
+            split: which of them.
+            indices: `[B]`, each in [0, size(split)).
+
+        Raises:
+            MemjaxError: for any other index.
+        """
         part, indices = self._splits[split], np.asarray(indices)
         size = self.size(split)
         inside = (indices >= 0) & (indices < size)
@@ -143,7 +165,8 @@ class Babi:
     def encode_sentence(self, text: str) -> np.ndarray:
         """A sentence as the ids of an item each: those of its words, and of `UNKNOWN` for words that train lacks.
 
-        Raises `MemjaxError` for a sentence without words, and for one that is longer than those of the data.
+        Raises:
+            MemjaxError: for a sentence without words, and for one that is longer than those of the data.
         """
         return self._encode(text, self.shape.segment)
 

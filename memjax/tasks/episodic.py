@@ -23,9 +23,21 @@ _MAKERS: dict[str, Callable[[int, int], list[Line]]] = {"noisy": two_facts.noisy
 
 @dataclass(frozen=True)
 class EpisodicSpec:
-    """kind: "file" for a prepared bAbI folder, or what is generated. train, valid, test, seed: of what is generated.
+    """The settings of `Episodic`.
 
-    folder, task: the file; of what is generated, a file whose test episodes are tested on besides, or "" for none.
+    Attributes:
+        kind: "file" for a prepared bAbI folder; what is generated is "noisy", 45 lines with a question after every 8
+            facts, or "large", 20 to 80 lines with questions anywhere.
+        folder: of the file; of what is generated, one whose test episodes are tested on besides, or "" for none.
+        task: of the folder, 1 to 20.
+        data_dir: where `memjax prepare babi` has put the folder.
+        train: episodes that are generated; at most 100,000, as `valid` and `test`.
+        valid: episodes that are generated.
+        test: episodes that are generated.
+        seed: of what is generated.
+
+    Raises:
+        MemjaxError: for what is out of range.
     """
 
     kind: Literal["file", "noisy", "large"]
@@ -46,10 +58,17 @@ class EpisodicSpec:
 
 @dataclass(frozen=True)
 class EpisodeShape:
-    """words: ids of words are in [0, words), 0 is padding. line: the most words in one. lines: how many distinct ones.
+    """Everything that a model must know of a task of episodes.
 
-    steps, questions: the most lines, and questions, in an episode. support: the most lines that an answer follows from.
-    answers: classes. tags: as of a `TaskShape`.
+    Attributes:
+        words: ids of words are in [0, words), 0 is padding.
+        line: the most words in a line.
+        lines: how many distinct ones there are, with the line that is padding.
+        steps: the most lines in an episode.
+        questions: the most questions in an episode.
+        support: the most lines that an answer follows from.
+        answers: how many classes.
+        tags: as of a `TaskShape`.
     """
 
     words: int
@@ -86,12 +105,21 @@ def _check(shape: EpisodeShape, batch: Batch) -> None:
 class Episodic:
     """Episodes with several questions each. A batch: `line [B, T]`, `label [B, T]`, `support [B, T, F]`, all int32.
 
-    A line is a row of `lines [U, W]`, the words of all distinct lines; 0 is padding, behind the last line. label: the
-    class of the answer where the line is a question, -1 elsewhere; an answer that train lacks is `shape.answers`, which
-    no model gives. support: the steps of the lines that it follows from, -1 for none. Tag `source` (generated,
-    file) where both are in the test. `vocabulary` and `answers` decode ids: words and classes are those of train.
+    A line is a row of `lines`; 0 is padding, behind the last line. label: the class of the answer where the line is a
+    question, -1 elsewhere; an answer that train lacks is `shape.answers`, which no model gives. support: the steps of
+    the lines that it follows from, -1 for none. Tag `source` (generated, file) where both are in the test. Words and
+    classes are those of train. "file": without a valid split, the last tenth of the train stories is valid.
 
-    "file": without a valid split, the last tenth of the train stories is valid.
+    Attributes:
+        shape: of its batches.
+        lines: `[U, W]`, the ids of the words of all distinct lines.
+        vocabulary: the words, by their ids.
+        answers: by their classes.
+
+    Raises:
+        MemjaxError: if the folder is not prepared, or the task is not in it.
+
+    ::
 
         Episodic(EpisodicSpec("noisy", "", 0, "", 1000, 100, 100, 0)).examples("train", np.arange(64))
     """
@@ -133,7 +161,15 @@ class Episodic:
         return len(self._splits[split]["line"])
 
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
-        """The episodes with these indices, each in [0, size(split)). Raises `MemjaxError` for any other index."""
+        """The episodes with these indices.
+
+        Args:
+            split: which of them.
+            indices: `[B]`, each in [0, size(split)).
+
+        Raises:
+            MemjaxError: for any other index, and for none.
+        """
         chosen = check_indices(indices, self.size(split), split)
         return {name: array[chosen] for name, array in self._splits[split].items()}
 

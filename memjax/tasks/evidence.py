@@ -21,10 +21,25 @@ MOST_DRAWN = 2**20  # facts, for all the evidences together, and a quarter of it
 
 @dataclass(frozen=True)
 class EvidenceSpec:
-    """Sizes of the task; in the paper's letters R_f, R_l, R_q, R_a, R_c, and the groups.
+    """The settings of `Evidence`, with the paper's letters.
 
-    arrangement: "consecutive" puts the evidence side by side, "discrete" spreads it, in order, over at most 20% of
-    the stream. train, valid and test are examples per (query, answer).
+    Attributes:
+        facts: how many there are, R_f; ids are in [0, facts).
+        length: of a stream, in facts, R_l; at most 65536.
+        queries: how many there are, R_q.
+        answers: how many there are of each query, R_a.
+        evidence: its length, in facts, R_c.
+        groups: into how many facts and queries fall.
+        segment: its length, in facts.
+        arrangement: "consecutive" puts the evidence side by side, "discrete" spreads it, in order, over at most 20% of
+            the stream.
+        train: examples per (query, answer).
+        valid: examples per (query, answer).
+        test: examples per (query, answer).
+        seed: of what is drawn.
+
+    Raises:
+        MemjaxError: for what is out of range, and for sizes that contradict each other.
     """
 
     facts: int
@@ -48,7 +63,12 @@ class Evidence:
     """The task's examples, each a function of (spec, split, index): implements `memjax.tasks.Task`.
 
     An example of index i has the logic chain (query, answer) number `i % (queries * answers)`. Its evidence lies
-    in the early or the later half, equally likely; tag "quarter" says where its middle lies.
+    in the early or the later half, equally likely, as the tag "half" says; tag "quarter" says where its middle lies.
+
+    Attributes:
+        spec: its settings.
+        shape: of its batches.
+        chains: the evidence of each (query, answer), `[R_q, R_a, R_c]`.
     """
 
     notes = ()

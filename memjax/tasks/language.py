@@ -19,11 +19,19 @@ _SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 
 @dataclass(frozen=True)
 class LanguageSpec:
-    """file: of `data_dir`: an archive (.zip) with ptb.train.txt, ptb.valid.txt and ptb.test.txt, or one text (.txt,
-    .txt.gz, .tar.gz of .txt), cut into 90, 5 and 5 hundredths.
+    """The settings of `Language`.
 
-    length: tokens of a training sequence, cut from anywhere. test_length: tokens of each of the streams into which
-    valid and test are cut, end to end; each begins with an empty memory.
+    Attributes:
+        file: of `data_dir`: an archive (.zip) with ptb.train.txt, ptb.valid.txt and ptb.test.txt, or one text (.txt,
+            .txt.gz, .tar.gz of .txt), cut into 90, 5 and 5 hundredths.
+        unit: what a token is.
+        length: tokens of a training sequence, cut from anywhere.
+        test_length: tokens of each of the streams into which valid and test are cut, end to end; each begins with an
+            empty memory.
+        data_dir: the folder of the file.
+
+    Raises:
+        MemjaxError: for a length below 1.
     """
 
     file: str
@@ -42,6 +50,15 @@ class Language:
     Words are what blanks separate, and `<eos>` at the end of each line; the vocabulary is that of the train split, and
     any other token `<unk>`. Where train has no `<unk>`, other tokens are read as the commonest one and are not asked
     for, which a note says. Nor is the first token of a stream: perplexity is that of all the others.
+
+    Attributes:
+        spec: its settings.
+        shape: of its batches.
+        vocabulary: the tokens, by their ids, the commonest first.
+        notes: how many tokens of valid and test do not occur in train.
+
+    Raises:
+        MemjaxError: for a file that is missing, damaged or too short.
     """
 
     def __init__(self, spec: LanguageSpec):

@@ -24,10 +24,21 @@ _HELD_OUT = 10  # of the archive's set for training a tenth is for validation, i
 
 @dataclass(frozen=True)
 class MazeSpec:
-    """kind: I-mazes of these lengths, with commas, or random mazes with one indicator, out of `data_dir`'s archive.
+    """The settings of `MazeTask`.
 
-    generated: how many random mazes are made to train on; 0: the archive's own are for that. train and valid are
-    episodes, test those of each length, or of each set of random mazes.
+    Attributes:
+        kind: "imaze", or "single_indicator", random mazes with one indicator.
+        train_lengths: of the I-mazes of train and valid, in cells (see `environments.imazes`), with commas.
+        test_lengths: of the I-mazes of the test.
+        generated: how many random mazes are made to train on; 0: the archive's own are for that.
+        data_dir: the archive of random mazes, or its folder.
+        train: how many episodes.
+        valid: how many episodes.
+        test: episodes of each length, or of each set of random mazes.
+        seed: of what is drawn.
+
+    Raises:
+        MemjaxError: for what is out of range.
     """
 
     kind: Literal["imaze", "single_indicator"]
@@ -46,8 +57,13 @@ class MazeSpec:
 
 @dataclass(frozen=True)
 class MazeShape:
-    """mazes: how many there are. codes: what a cell of a view may be, in [0, codes). steps: the most of an episode of
-    the train split. tags: as of a `TaskShape`.
+    """Everything that an agent must know of a task of mazes.
+
+    Attributes:
+        mazes: how many there are.
+        codes: what a cell of a view may be, in [0, codes).
+        steps: the most of an episode of the train split.
+        tags: as of a `TaskShape`.
     """
 
     mazes: int
@@ -73,6 +89,16 @@ class MazeTask:
     Tag `length` of an I-maze, `mazes`, a set, of a random one: generated ones and the archive's three. Validation takes
     the first of those, or, if nothing was generated, a tenth of it, which training then lacks; test takes the other
     two, each maze of a set in turn.
+
+    Attributes:
+        spec: its settings.
+        shape: of its batches.
+        mazes: all that episodes are in.
+
+    Raises:
+        MemjaxError: if the archive is missing or damaged.
+
+    ::
 
         task = MazeTask(MazeSpec("imaze", "5,7,9", "4,40", 0, "", 1000, 100, 100, 0))
         batch = task.examples("train", np.arange(64))
@@ -114,7 +140,15 @@ class MazeTask:
         return getattr(self.spec, split) * (len(self._tested) if split == "test" else 1)
 
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
-        """The episodes with these indices, each in [0, size(split)). Raises `MemjaxError` for any other index."""
+        """The episodes with these indices.
+
+        Args:
+            split: which of them.
+            indices: `[B]`, each in [0, size(split)).
+
+        Raises:
+            MemjaxError: for any other index, and for none.
+        """
         indices = check_indices(indices, self.size(split), split)
         keys = fold(fold(fold(np.uint64(self.spec.seed), 5), ("train", "valid", "test").index(split)), indices)
         drawn = uniform(keys, 2)

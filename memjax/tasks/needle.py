@@ -23,11 +23,22 @@ _SYMBOLS = {"passkey": string.digits, "number": string.digits, "word": string.as
 
 @dataclass(frozen=True)
 class NeedleSpec:
-    """needle: "passkey", "number" or "word", of `size` characters, drawn at random.
+    """The settings of `Needle`.
 
-    haystack: a file of `data_dir` (.txt, .txt.gz, .tar.gz of .txt), or "noise": five sentences again and again. length:
-    characters of a training sequence; tests are 1 to `longest` times as long, in powers of two. train, valid and
-    test are examples, those of the test for each depth and each length.
+    Attributes:
+        needle: "passkey" or "number", of digits, or "word", of letters; drawn at random.
+        size: of the needle, in characters.
+        haystack: a file of `data_dir` (.txt, .txt.gz, .tar.gz of .txt), or "noise": five sentences again and again.
+        length: characters of a sequence of train and valid.
+        longest: tests are 1, 2, 4, ... times as long as `length`, up to this power of two.
+        train: how many examples.
+        valid: how many examples.
+        test: examples of each depth and each length.
+        seed: of what is drawn.
+        data_dir: the folder of the haystack.
+
+    Raises:
+        MemjaxError: for what is out of range, and for sequences without room for a text.
     """
 
     needle: str
@@ -49,8 +60,15 @@ class Needle:
     """The task's examples, each a function of (spec, split, index): implements `memjax.tasks.SequenceTask`.
 
     `[text] The passkey is 31415. [text] What is the passkey? 31415`: the targets are the characters of the answer. Of a
-    haystack from a file, the first eight tenths are for training, one is for validation, the last for the test. Tag
-    "depth": in which fifth of the text the needle lies.
+    haystack from a file, the first eight tenths are for training, one is for validation, the last for the test. Tags:
+    "depth", in which fifth of the text the needle lies, "length" in characters, and "length x depth".
+
+    Attributes:
+        spec: its settings.
+        shape: of its batches.
+
+    Raises:
+        MemjaxError: for a haystack that is missing, damaged or too short.
     """
 
     notes = ()

@@ -15,10 +15,22 @@ MOST = 2**16  # tokens of a kind: more is a mistake
 
 @dataclass(frozen=True)
 class RecallSpec:
-    """key_tokens, value_tokens, noise_tokens: how many of each kind. pairs: the most in a sequence, a power of two.
+    """The settings of `Recall`.
 
-    length: of a training sequence; tests are 1 to `longest` times as long, in powers of two. train, valid and test are
-    examples, those of the test for each number of pairs and each length.
+    Attributes:
+        key_tokens: how many keys there are; at most 65536, as values and noise.
+        value_tokens: how many values there are.
+        noise_tokens: how many tokens of noise there are.
+        pairs: the most in a sequence, a power of two.
+        length: of a sequence of train and valid, in tokens.
+        longest: tests are 1, 2, 4, ... times as long as `length`, up to this power of two.
+        train: how many examples.
+        valid: how many examples.
+        test: examples of each number of pairs and each length.
+        seed: of what is drawn.
+
+    Raises:
+        MemjaxError: for what is out of range, and for sequences that do not hold the pairs.
     """
 
     key_tokens: int
@@ -42,6 +54,11 @@ class Recall:
     First P pairs, a key and its value side by side, in places drawn anywhere among noise; then every key once, in an
     order of its own. At a key that is asked the target is its value. Keys are distinct; P is drawn from 1 to `pairs`
     for training, and is a power of two up to `pairs` for the test, whose sequences are the longer the more noise.
+    Tags: "pairs", P up to the next power of two, "length" in tokens, and "length x pairs".
+
+    Attributes:
+        spec: its settings.
+        shape: of its batches.
     """
 
     notes = ()

@@ -16,7 +16,13 @@ from memjax.tasks.recall import Recall, RecallSpec
 
 
 class Entry(NamedTuple):
-    """spec: the dataclass of a task's settings. make: the task of a spec. family: the name of its experiments."""
+    """A task of the registry.
+
+    Attributes:
+        spec: the dataclass of its settings.
+        make: the task of a spec.
+        family: the name of its experiments.
+    """
 
     spec: type
     make: Callable[[Any], Any]
@@ -84,12 +90,20 @@ def register_task(name: str, spec: type, task: Callable[[Any], Any] | None = Non
 
 
 def create(spec: Any) -> Any:
-    """Makes the task that a spec describes."""
+    """Makes the task that a spec describes.
+
+    Raises:
+        MemjaxError: for the spec of no task, and as the task itself.
+    """
     return registry[name_of(spec)].make(spec)
 
 
 def name_of(spec: Any) -> str:
-    """The name of the task that has this spec."""
+    """The name of the task that has this spec.
+
+    Raises:
+        MemjaxError: for the spec of no task.
+    """
     for name, entry in registry.items():
         if type(spec) is entry.spec:
             return name

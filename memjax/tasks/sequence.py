@@ -39,6 +39,10 @@ class SequenceTask(Protocol):
     A batch holds `tokens [B, L]` int32, `target [B, L]` int32 (`NOTHING`, -1, where nothing is asked) and an int32
     `[B]` for each tag. L is that of the longest of the batch; all examples of the train split have one length. The same
     (split, index) is always the same example.
+
+    Attributes:
+        shape: of its batches.
+        notes: what must be said beside any figure on this task.
     """
 
     shape: SequenceShape
@@ -49,7 +53,15 @@ class SequenceTask(Protocol):
         ...
 
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
-        """The examples with these indices, each in [0, size(split))."""
+        """The examples with these indices.
+
+        Args:
+            split: which examples.
+            indices: `[B]`, each in [0, size(split)).
+
+        Returns:
+            A batch.
+        """
         ...
 
 
@@ -71,7 +83,16 @@ def _check(shape: SequenceShape, batch: Batch) -> None:
 
 
 def check_indices(indices: np.ndarray, size: int, split: Split) -> np.ndarray:
-    """The indices as int64. Raises `MemjaxError` for none, and for one that the split does not have."""
+    """The indices as int64.
+
+    Args:
+        indices: of examples.
+        size: of the split.
+        split: its name, for errors.
+
+    Raises:
+        MemjaxError: for no index, and for one that the split does not have.
+    """
     indices = np.asarray(indices, np.int64)
     require(
         indices.size and indices.min() >= 0 and indices.max() < size,
@@ -95,7 +116,15 @@ def powers(most: int) -> list[int]:
 
 
 def rising_lengths(text: str, path: str, least: int) -> list[int]:
-    """The whole numbers of a setting, as in "20,50". Raises `MemjaxError` unless they rise, from `least` on.
+    """The whole numbers of a setting.
+
+    Args:
+        text: the numbers, with commas.
+        path: of the setting, for errors.
+        least: what the first may be.
+
+    Raises:
+        MemjaxError: unless they are whole numbers and rise, from `least` on.
 
     >>> rising_lengths("20,50", "test_lengths", 1)
     [20, 50]

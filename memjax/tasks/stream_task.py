@@ -17,8 +17,8 @@ class TaskShape:
 
     Attributes:
         items: ids of the stream's items are in [0, items).
-        segments: T.
-        segment: N.
+        segments: T, of a stream.
+        segment: N, the items of a segment.
         queries: ids of the query are in [0, queries).
         query_words: W for a text query (0 is its padding), None where the query is one id.
         answer: "classes" (label in [0, classes), or -1 for an answer that is none of them), "candidates" (label is the
@@ -44,25 +44,44 @@ class Task(Protocol):
     An example batch holds `stream [B, T, N]` int32, `mask [B, T, N]` bool, `query [B]` or `[B, W]` int32,
     `label [B]` int32, `candidates [B, A, W]` int32 where the answer is one of them, and an int32 `[B]` for each tag.
     The same (split, index) is always the same example, so that a resumed run sees what it would have seen.
+
+    Attributes:
+        shape: of its batches.
+        notes: what must be said beside any figure on this task.
     """
 
     shape: TaskShape
-    notes: Sequence[str]  # what must be said beside any figure on this task
+    notes: Sequence[str]
 
     def size(self, split: Split) -> int:
         """How many examples the split has."""
         ...
 
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
-        """The examples with these indices, each in [0, size(split))."""
+        """The examples with these indices.
+
+        Args:
+            split: which examples.
+            indices: `[B]`, each in [0, size(split)).
+
+        Returns:
+            A batch.
+        """
         ...
 
 
 @singledispatch
 def check_batch(shape: Any, batch: Batch) -> None:
-    """Raises `MemjaxError` if a batch has ids, labels or tags out of range, or an example with nothing in it.
+    """Checks a batch of any task: a model does not, and under `jax.jit` an id out of range is a row of NaN, or of
+    another id.
 
-    A model does not check them: under `jax.jit` an id out of range is a row of NaN, or of another id.
+    Args:
+        shape: of the task.
+        batch: of NumPy arrays.
+
+    Raises:
+        MemjaxError: for arrays that are missing or of other shapes, for ids, labels or tags out of range, and for an
+            example with nothing in it.
     """
     raise TypeError(f"{type(shape).__name__} is not the shape of a task")
 
@@ -102,7 +121,17 @@ def require_fields(batch: Batch, *names: str) -> None:
 
 
 def check_ids(what: str, ids: np.ndarray, low: int, end: int) -> None:
-    """Raises `MemjaxError` for ids that are no whole numbers in [low, end)."""
+    """Checks ids.
+
+    Args:
+        what: they are, for errors.
+        ids: at least one.
+        low: the least that they may be.
+        end: what they are below.
+
+    Raises:
+        MemjaxError: for ids that are no whole numbers in [low, end).
+    """
     require(np.issubdtype(ids.dtype, np.integer), f"{what} of type {ids.dtype}; they must be whole numbers")
     require(
         ids.min() >= low and ids.max() < end,

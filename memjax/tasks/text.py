@@ -13,7 +13,8 @@ from memjax.errors import MemjaxError, require
 def read_text(path: Path) -> str:
     """The text of FILE.txt, of FILE.txt.gz, or of all .txt files of FILE.tar.gz, in the order of their names.
 
-    Raises `MemjaxError` for a file that is missing, damaged, or no text.
+    Raises:
+        MemjaxError: for a file that is missing, damaged, or no text.
     """
     if path.name.endswith((".tar.gz", ".tgz", ".tar")):
         return "\n".join(_tar_texts(path))

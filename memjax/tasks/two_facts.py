@@ -23,7 +23,13 @@ QUESTIONS = 5  # of an episode
 
 
 class Line(NamedTuple):
-    """A line of a story. A question has an answer, and the numbers (from 0) of the two lines that it follows from."""
+    """A line of a story.
+
+    Attributes:
+        text: of it.
+        answer: to a question; None for a fact.
+        support: of a question, the numbers (from 0) of the two lines that the answer follows from.
+    """
 
     text: str
     answer: str | None = None

@@ -16,7 +16,17 @@ from memjax.typing import Array, Bool, Float
 
 @dataclass(frozen=True)
 class ActorCritic:
-    """How a policy is trained: gamma, lambda, and the weights of entropy and of the value's error in the loss."""
+    """How a policy is trained.
+
+    Attributes:
+        discount: gamma, of the reward of a step later, in [0, 1].
+        trace: lambda, of `ops.generalized_advantages`, in [0, 1].
+        entropy: its weight in the loss.
+        value: the weight of the value's error in the loss.
+
+    Raises:
+        MemjaxError: for what is out of range.
+    """
 
     discount: float
     trace: float
@@ -33,9 +43,13 @@ class ActorCritic:
 class Rollout(NamedTuple):
     """T steps of one stream, in order.
 
-    acted: whether there was something to decide. log_prob: of the action that was taken, entropy: of the policy then;
-    both count where it acted alone. value: what the critic expected, before the step. reward: what the step brought.
-    ended: whether the episode was over after it; the next step, if there is one, begins another.
+    Attributes:
+        acted: whether there was something to decide.
+        log_prob: of the action that was taken, in nats; counts only where it acted.
+        entropy: of the policy then, in nats; counts only where it acted.
+        value: what the critic expected, before the step.
+        reward: what the step brought.
+        ended: whether the episode was over after it; the next step, if there is one, begins another.
     """
 
     acted: Bool[Array, "T"]
@@ -49,12 +63,19 @@ class Rollout(NamedTuple):
 def actor_critic_loss(
     rollout: Rollout, last_value: Float[Array, ""], how: ActorCritic
 ) -> tuple[Float[Array, ""], dict[str, Array]]:
-    """`sum_t -log pi(a_t) A_t - entropy H_t + value (V_t - R_t)^2 / 2`, and its parts; one stream, `jax.vmap` for more.
+    """`sum_t -log pi(a_t) A_t - entropy H_t + value (V_t - R_t)^2 / 2`; one stream, `jax.vmap` for more.
 
     A by `ops.generalized_advantages`, `R = A + V`; both are constants to the gradient, so that the policy learns from
-    the advantage alone and the critic from the return alone. last_value: of the state after the last step; it does not
-    count if that ended an episode. Source: Asynchronous Methods for Deep Reinforcement Learning (Mnih et al. 2016);
-    many streams side by side stand in for its asynchronous workers.
+    the advantage alone and the critic from the return alone. Source: Asynchronous Methods for Deep Reinforcement
+    Learning (Mnih et al. 2016); many streams side by side stand in for its asynchronous workers.
+
+    Args:
+        rollout: of the stream.
+        last_value: of the state after the last step; it does not count if that ended an episode.
+        how: discount, trace and weights.
+
+    Returns:
+        The loss, and its parts without their weights, sums over the steps: `policy_loss`, `value_loss`, `entropy`.
 
     >>> import jax.numpy as jnp
     >>> one, zero = jnp.ones(1), jnp.zeros(1)

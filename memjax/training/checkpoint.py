@@ -57,8 +57,15 @@ def reaching(place: object) -> Iterator[None]:
 
 
 def open_checkpoints(folder: Path | epath.Path, keep: int = 2, create: bool = True) -> ocp.CheckpointManager:
-    """The checkpoints in a folder, of any file system that Orbax knows, the newest `keep` of them kept. Close it: it
-    saves in the background. Raises `MemjaxError` if there is none and it is not to be made.
+    """The checkpoints in a folder. Close it: it saves in the background.
+
+    Args:
+        folder: of any file system that Orbax knows.
+        keep: how many are kept, the newest.
+        create: whether a folder that is not there is made.
+
+    Raises:
+        MemjaxError: if there is no folder and it is not to be made, and for a folder or a file in it that is a link.
     """
     folder = epath.Path(folder)
     with reaching(folder):
@@ -77,7 +84,14 @@ def open_checkpoints(folder: Path | epath.Path, keep: int = 2, create: bool = Tr
 
 
 def save(manager: ocp.CheckpointManager, step: int, state: TrainState, unlogged: Unlogged) -> None:
-    """Saves all of it, in the background."""
+    """Saves all of it, in the background.
+
+    Args:
+        manager: of `open_checkpoints`.
+        step: how many steps were trained.
+        state: after them.
+        unlogged: the metrics that are not logged yet.
+    """
     # A copy of the list: it is written in the background, while the loop adds to it.
     record = {"unlogged": list(unlogged), "digest": _seal(step, state._asdict(), unlogged)}
     arguments = ocp.args.Composite(state=ocp.args.StandardSave(state._asdict()), record=ocp.args.JsonSave(record))
@@ -85,8 +99,18 @@ def save(manager: ocp.CheckpointManager, step: int, state: TrainState, unlogged:
 
 
 def restore(manager: ocp.CheckpointManager, like: TrainState, mesh: Mesh) -> tuple[TrainState, Unlogged]:
-    """The newest state that is whole, on this mesh, and what was not logged then; a remark on newer ones, which are
-    damaged. Raises `MemjaxError` if none is whole, or all are of another model.
+    """The newest state that is whole; a remark on newer ones, which are damaged.
+
+    Args:
+        manager: of `open_checkpoints`.
+        like: arrays or their shapes, as those of the state.
+        mesh: on which the state is put.
+
+    Returns:
+        The state, and the metrics that were not logged then.
+
+    Raises:
+        MemjaxError: if none is whole, or all are of another model.
     """
     target = jax.tree.map(
         lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place),

@@ -15,10 +15,14 @@ LARGEST = 2 * 2**30  # bytes; what was used longest ago goes first. For a bound 
 
 
 def keep_compiled(folder: str | None) -> None:
-    """Keeps compiled programs in a folder, by default one of the user's cache; "off": nowhere.
+    """Keeps compiled programs in a folder.
 
-    What the environment says of JAX's own cache holds before the default. Raises `MemjaxError` for a folder that was
-    named and cannot be written to; where the default cannot be, nothing is kept, and a remark says so.
+    Args:
+        folder: "off" for nowhere; None for one of the user's cache, unless the environment says something of JAX's own
+            cache. Where that folder cannot be, nothing is kept, and a remark says so.
+
+    Raises:
+        MemjaxError: for a folder that was named and cannot be written to.
     """
     if folder == OFF:
         jax.config.update("jax_enable_compilation_cache", False)

@@ -15,7 +15,9 @@ ALL = slice(None)
 class Examples(Protocol):
     """What training asks of a task: any batch of examples at once, the same (split, index) always the same example.
 
-    shape: what a model must know of it; its `tags` name the values of each tag of an example.
+    Attributes:
+        shape: what a model must know of it; its `tags` name the values of each tag of an example.
+        notes: what must be said beside any figure on this task.
     """
 
     shape: Any
@@ -26,7 +28,15 @@ class Examples(Protocol):
         ...
 
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
-        """The examples with these indices, each in [0, size(split))."""
+        """The examples with these indices.
+
+        Args:
+            split: which examples.
+            indices: `[B]`, each in [0, size(split)).
+
+        Returns:
+            A batch.
+        """
         ...
 
 
@@ -38,9 +48,12 @@ def same(batch: Any) -> Any:
 class Layout(NamedTuple):
     """What is particular to a family's batches.
 
-    check: raises `MemjaxError` for a batch that is not what the task promises. trim: drops, on the host, what is
-    padding in all rows. extend: adds, in the step, what an example takes from other rows of the whole batch. segmented:
-    the names of what is split over the mesh's axis "sequence", along its second axis, and of which padding is nothing.
+    Attributes:
+        check: raises `MemjaxError` for a batch that is not what the task promises.
+        trim: drops, on the host, what is padding in all rows.
+        extend: adds, in the step, what an example takes from other rows of the whole batch.
+        segmented: the names of what is split over the mesh's axis "sequence", along its second axis, and of which
+            padding is nothing.
     """
 
     check: Callable[[Batch], None]
@@ -52,10 +65,18 @@ class Layout(NamedTuple):
 def train_batches(
     task: Examples, layout: Layout, batch_size: int, seed: int, start: int = 0, rows: slice = ALL
 ) -> grain.DatasetIterator:
-    """An iterator over these rows of each batch, from batch `start` on.
+    """An endless iterator over batches for training.
 
     Every epoch visits all training examples in an order of its own, which depends on the seed and the epoch alone: what
     is in a batch depends on its number, and not on how many processes read it.
+
+    Args:
+        task: whose split "train" is read.
+        layout: of its batches; each is checked.
+        batch_size: rows of a batch, of all processes.
+        seed: of the order.
+        start: the number of the first batch.
+        rows: those of each batch that this process reads.
     """
     size = task.size("train")
 
@@ -72,9 +93,19 @@ def train_batches(
 def evaluation_batches(
     task: Examples, layout: Layout, split: Split, batch_size: int, limit: int | None = None, rows: slice = ALL
 ) -> Iterator[tuple[Batch, np.ndarray]]:
-    """(batch, weight) over a split once, or over `limit` examples spread evenly over it; of each batch these rows.
+    """Batches over a split once, in order.
 
-    The last batch is filled up with examples of weight 0, so that all batches have one shape.
+    Args:
+        task: whose examples are read.
+        layout: of its batches.
+        split: which examples.
+        batch_size: rows of a batch, of all processes.
+        limit: how many examples, spread evenly over the split; all, if not given.
+        rows: those of each batch that this process reads.
+
+    Returns:
+        (batch, weight), one after another. The last batch is filled up with examples of weight 0, so that all batches
+        have one shape.
     """
     size = task.size(split)
     count = size if limit is None else min(limit, size)

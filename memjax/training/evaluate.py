@@ -15,10 +15,15 @@ from memjax.typing import Any, Array, Float, Int, Params, Split
 
 
 class MetricSums(NamedTuple):
-    """Of one example: the sum of its losses (nats), how many these are; how many answers were correct, of how many.
+    """What is measured of one example.
 
-    prediction: the class that was answered, where an example has one answer. unknown: how many answers no model can
-    give, where there may be such.
+    Attributes:
+        loss_sum: of its losses, in nats.
+        loss_count: how many these are.
+        correct: how many answers were correct.
+        total: of how many.
+        prediction: the class that was answered, where an example has one answer.
+        unknown: how many answers no model can give, where there may be such.
     """
 
     loss_sum: Float[Array, ""]
@@ -32,12 +37,22 @@ class MetricSums(NamedTuple):
 def make_evaluator(
     measure: Callable[[Params, dict], MetricSums], task: Examples, layout: Layout, mesh: Mesh, batch_size: int
 ) -> Callable:
-    """`evaluate(params, split, limit=None) -> metrics`, compiled once for each shape.
+    """A function that measures parameters on a split, compiled once for each shape.
 
-    Metrics: accuracy, answer_loss (nats; where there is one), answers, examples, and all but the loss for each value of
-    each tag in `tags`. What diverged, so that its loss is not finite, is an error: counted in `diverged`, and
-    answer_loss is NaN. unknown_labels: how many answers no model can give, if there are any; they are errors. What was
-    predicted of each example, in order, is appended to `predictions`, if it is given.
+    Args:
+        measure: of parameters and one example.
+        task: whose examples are measured.
+        layout: of its batches.
+        mesh: over which batches are split.
+        batch_size: rows of a batch.
+
+    Returns:
+        `evaluate(params, split, limit=None, predictions=None) -> metrics`. limit: how many examples, spread evenly over
+        the split. predictions: a list to which what was predicted of each example is appended, in order, an array for
+        each batch. Metrics: accuracy, answer_loss (nats; where there is one), answers, examples, and all but the loss
+        for each value of each tag in `tags`. What diverged, so that its loss is not finite, is an error: counted in
+        `diverged`, and answer_loss is NaN. unknown_labels: how many answers no model can give, if there are any; they
+        are errors.
     """
     tags = task.shape.tags
 

@@ -26,8 +26,20 @@ VERSIONS = ("memjax", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint")
 
 
 def train(experiment: Experiment, folder: Path, console: Console, profile: bool = False) -> Params:
-    """Trains in a run folder, going on where it was: the parameters at the end. A failure before anything was trained
-    leaves no new folder. profile: traces of some steps of each phase are written to `folder/profile`.
+    """Trains in a run folder, going on where it was. A failure before anything was trained leaves no new folder.
+
+    Args:
+        experiment: as `prepare` makes one.
+        folder: of the run.
+        console: for the progress.
+        profile: whether traces of some steps of each phase are written to `folder/profile`.
+
+    Returns:
+        The parameters at the end of the last phase.
+
+    Raises:
+        MemjaxError: for a folder that holds a run with another config, that another process trains in or that cannot
+            be written to, and as `fit` does.
     """
     with contextlib.ExitStack() as held:
         by_first(lambda: held.enter_context(_taken(folder, experiment)))
@@ -72,9 +84,21 @@ def _taken(folder: Path, experiment: Experiment) -> Iterator[None]:
 def evaluate(
     experiment: Experiment, folder: Path, split: Split = "test", file: str = "evaluation.json", command: str = ""
 ) -> dict[str, Any]:
-    """Tests the newest checkpoint of a run on a split; writes and returns `file` of the run folder.
+    """Tests the newest checkpoint of a run.
 
-    command: what the user typed, for the report.
+    Args:
+        experiment: that of the run.
+        folder: of the run.
+        split: on which it is tested.
+        file: of the run folder, in which the result is written.
+        command: what the user typed, for the report.
+
+    Returns:
+        What was written: `metrics`, `step` (of the checkpoint), `parameters` (how many numbers), `state_bytes`,
+        `seconds` and more, as plain data. NaN is None there.
+
+    Raises:
+        MemjaxError: for a run without a checkpoint that is whole.
     """
     task, *before, last = experiment.task, *experiment.phases
     began = time.perf_counter()

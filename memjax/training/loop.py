@@ -34,8 +34,17 @@ from memjax.typing import Params
 class Fit(NamedTuple):
     """A phase of a run, to be trained until step `steps`.
 
-    folder: of the run. name: of the phase. step: as `make_step` makes one. frozen: what the phase before has learned.
-    validate: the metrics of parameters, for the log.
+    Attributes:
+        folder: of the run.
+        name: of the phase.
+        steps: the step at which it ends.
+        step: as `make_step` makes one.
+        frozen: what the phase before has learned.
+        validate: the metrics of parameters, for the log.
+        task: whose examples it is trained on.
+        layout: of the task's batches.
+        config: how often to log, to validate and to save; batch size and seed.
+        mesh: where all of it is computed.
     """
 
     folder: Path
@@ -53,10 +62,21 @@ class Fit(NamedTuple):
 def fit(job: Fit, state: TrainState, console: Console, profile: bool = False) -> TrainState:
     """Trains a phase to its end, from its newest checkpoint in the run folder if there is one.
 
-    Writes metrics, and checkpoints under `folder/name`, or elsewhere if the config says so. Raises `MemjaxError` on a
-    loss that is not finite, naming the step, the part and the last good checkpoint; and `Preempted` when it is asked to
-    stop, or `Interrupted` at a Ctrl-C, after one more checkpoint. profile: writes a trace of a few steps, behind those
-    that compile, to `folder/profile/name`.
+    Writes metrics, and checkpoints under `folder/name`, or elsewhere if the config says so.
+
+    Args:
+        job: the phase.
+        state: before its first step.
+        console: for the progress.
+        profile: whether a trace of a few steps, behind those that compile, is written to `folder/profile/name`.
+
+    Returns:
+        The state after its last step.
+
+    Raises:
+        MemjaxError: on a loss that is not finite, naming the step, the part and the last good checkpoint.
+        Preempted: when it was asked to stop (SIGTERM), after one more checkpoint.
+        Interrupted: at a Ctrl-C, after one more checkpoint.
     """
     folder, phase, steps, config, mesh = job.folder, job.name, job.steps, job.config, job.mesh
     state = jax.device_put(state, placed(mesh, state))

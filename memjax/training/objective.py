@@ -16,9 +16,14 @@ Loss = Callable[[Params, Params, Example], tuple[Array, Metrics]]
 def mean_objective(
     one: Callable[[Params, Params, Example], Metrics], total: Callable[[Metrics], tuple[Array, Metrics]]
 ) -> Loss:
-    """The objective whose parts are the means over a batch of `one(params, frozen, example)`, put together by `total`.
+    """An objective made of the means over a batch.
 
-    total: from the means to the loss and the metrics that are logged.
+    Args:
+        one: `one(params, frozen, example)`, what one example gives.
+        total: from the means of that to the loss and the metrics that are logged.
+
+    Returns:
+        `loss(params, frozen, batch) -> (loss, metrics)`.
 
     >>> one = lambda params, frozen, example: {"error": (params - example["y"]) ** 2}
     >>> objective = mean_objective(one, lambda means: (means["error"], means))
@@ -33,9 +38,14 @@ def mean_objective(
 
 
 def answer_metrics(logits: Array, label: Array) -> Metrics:
-    """Cross-entropy in nats, and whether the best answer is the right one, of one answer or of each of several.
+    """What is logged of one answer, or of each of several.
 
-    An answer that no model can give, a label of -1, is an error, and has no part in the loss.
+    Args:
+        logits: `[..., C]`.
+        label: `[...]`; -1 for an answer that no model can give, which is an error, and has no part in the loss.
+
+    Returns:
+        `answer_loss`, cross-entropy in nats, and `accuracy`, 1 where the best answer is the right one, `[...]` each.
     """
     logits = logits.astype(jnp.float32)
     loss = optax.softmax_cross_entropy_with_integer_labels(logits, label)  # of -1, that of the last class

@@ -26,10 +26,16 @@ def _own(own: Params, learned: Params | None) -> Params:
 
 
 class Phase(NamedTuple):
-    """What is trained, for how long, on what loss, measured how. `init` and `measure` take one example.
+    """What is trained, for how long, on what loss, measured how.
 
-    begin: what it begins with, given its own initial parameters and what the phase before has learned. stream: which
-    stream of random numbers makes its initial parameters.
+    Attributes:
+        name: of its folder of checkpoints, and in the log.
+        steps: how many.
+        init: `init(key, example)`, its own initial parameters.
+        loss: `loss(params, frozen, batch) -> (loss, metrics)`; frozen is what the phase before has learned.
+        measure: `measure(params, example)`, what is measured of one example.
+        begin: what it begins with, given its own initial parameters and what the phase before has learned.
+        stream: which stream of random numbers makes its initial parameters.
     """
 
     name: str
@@ -44,10 +50,14 @@ class Phase(NamedTuple):
 class Recipe(NamedTuple):
     """What a family makes of a config and its task.
 
-    label: the system in words. Each phase is given, frozen, what the one before has learned; the last one, "train", is
-    what the experiment is about. facts: what an evaluation says besides, from the last phase's parameters and metrics;
-    it may add to these. report: what a report shows of it, as plain data (`memjax.reporting.description`). shown: of
-    what was predicted of each example of a split, what the report tells of single ones.
+    Attributes:
+        label: the system in words.
+        phases: in order; each is given, frozen, what the one before has learned. The last one, "train", is what the
+            experiment is about.
+        layout: of the task's batches.
+        facts: what an evaluation says besides, from the last phase's parameters and metrics; it may add to these.
+        report: what a report shows of it, as plain data (`memjax.reporting.description`).
+        shown: of what was predicted of each example of a split, what the report tells of single ones.
     """
 
     label: str
@@ -61,9 +71,15 @@ class Recipe(NamedTuple):
 class Experiment(NamedTuple):
     """A config with all that it describes, made and checked; nothing is trained yet.
 
-    config: a dataclass that has at least `optimizer`, `training` and `mesh`. settings: the same as plain dicts, which
-    the run folder keeps, with the names of the modules that brought what memjax does not have itself. resolved:
-    settings of a folder with all defaults, to be compared with these.
+    Attributes:
+        config: a dataclass that has at least `task`, `optimizer`, `training` and `mesh`.
+        settings: the same as plain dicts, which the run folder keeps, with the names of the modules that brought what
+            memjax does not have itself.
+        resolved: settings of a folder with all defaults, to be compared with these.
+        task_name: of the registry.
+        task: whose examples it is trained and tested on.
+        mesh: all devices.
+        recipe: what the family makes of it.
     """
 
     config: Any
@@ -91,7 +107,22 @@ def initial_state(experiment: Experiment, phase: Phase) -> TrainState:
 def run_phase(
     experiment: Experiment, folder: Path, phase: Phase, frozen: Params, console: Console, profile: bool = False
 ) -> Params:
-    """Trains a phase in a run folder, going on where it was: the parameters at its end."""
+    """Trains a phase in a run folder, going on where it was.
+
+    Args:
+        experiment: all of it.
+        folder: of the run.
+        phase: of the experiment.
+        frozen: what the phase before has learned; None for the first.
+        console: for the progress.
+        profile: as of `train`.
+
+    Returns:
+        The parameters at its end.
+
+    Raises:
+        MemjaxError: as `fit` does.
+    """
     config, task, mesh = experiment.config, experiment.task, experiment.mesh
     training, validate = config.training, phase_evaluator(experiment, phase)
 
@@ -121,7 +152,19 @@ def run_phase(
 
 
 def load_phase(experiment: Experiment, folder: Path, phase: Phase) -> tuple[int, Params]:
-    """(step, parameters) of the newest checkpoint of a phase."""
+    """What a phase has learned.
+
+    Args:
+        experiment: that of the run.
+        folder: of the run.
+        phase: of the experiment.
+
+    Returns:
+        (step, parameters) of its newest checkpoint that is whole.
+
+    Raises:
+        MemjaxError: if there is none.
+    """
     place = checkpoint.place(folder, experiment.config.training.checkpoints) / phase.name
     like = jax.eval_shape(lambda: initial_state(experiment, phase))
     with checkpoint.open_checkpoints(place, create=False) as manager:
@@ -130,7 +173,7 @@ def load_phase(experiment: Experiment, folder: Path, phase: Phase) -> tuple[int,
 
 
 def phase_evaluator(experiment: Experiment, phase: Phase) -> Callable[..., dict[str, Any]]:
-    """`evaluate(params, split, limit=None) -> metrics` of a phase."""
+    """`evaluate(params, split, limit=None, predictions=None) -> metrics` of a phase, as `make_evaluator` makes it."""
     layout, batch_size = experiment.recipe.layout, experiment.config.training.batch_size
     return make_evaluator(phase.measure, experiment.task, layout, experiment.mesh, batch_size)
 

@@ -32,7 +32,15 @@ RULES: Sequence[tuple[str, Spec]] = (
 
 
 def spec_of(path: str, shape: Sequence[int], sizes: Mapping[str, int]) -> Spec:
-    """The axes of a mesh of these sizes along which the dimensions of a parameter lie.
+    """The axes of a mesh along which the dimensions of a parameter lie.
+
+    Args:
+        path: of the parameter, its names with "/" between them.
+        shape: of the parameter.
+        sizes: of the mesh's axes, by their names.
+
+    Returns:
+        For each dimension an axis, or None where it is whole.
 
     >>> spec_of("params/encoder/Attention_0/query/kernel", (64, 4, 16), {"fsdp": 2, "model": 4})
     ('fsdp', 'model', None)

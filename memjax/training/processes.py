@@ -24,7 +24,15 @@ def join(
 ) -> None:
     """Waits until all processes of the run are there. To be called before JAX is asked for its devices.
 
-    distributed: a TPU VM, Slurm, Kubernetes or MPI tells who they are. Otherwise coordinator is host:port of the first.
+    Args:
+        distributed: whether a TPU VM, Slurm, Kubernetes or MPI tells who they are. Without it and the others nothing is
+            done: one process is all.
+        coordinator: HOST:PORT of the first.
+        num_processes: how many there are.
+        process_id: which of them this is, from 0.
+
+    Raises:
+        MemjaxError: for arguments that do not fit together, and if it cannot join.
     """
     said = coordinator, num_processes, process_id
     if not distributed and said == (None, None, None):

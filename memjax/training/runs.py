@@ -50,7 +50,16 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def open_run(settings: Settings, resolved: Callable[[Settings], Settings], *folders: AnyPath) -> None:
-    """Writes the config of a run into its folders, or takes up what they hold; says what is changed."""
+    """Writes the config of a run into its folders, or takes up what they hold; says what is changed.
+
+    Args:
+        settings: as of `check_changes`.
+        resolved: as of `check_changes`.
+        folders: of the run.
+
+    Raises:
+        MemjaxError: as `check_changes` does, and where nothing can be written.
+    """
     changed = check_changes(settings, resolved, *folders)
     for folder in folders:
         if changed or not (folder / "config.json").exists():
@@ -62,11 +71,21 @@ def open_run(settings: Settings, resolved: Callable[[Settings], Settings], *fold
 
 
 def check_changes(settings: Settings, resolved: Callable[[Settings], Settings], *folders: AnyPath) -> list[str]:
-    """What of the settings is another than in these folders of one run, each a phrase.
+    """What of the settings is another than in these folders of one run.
 
     Before the first checkpoint anything may be another; then `FREE` alone, which does not change what was computed so
-    far. Raises `MemjaxError` for anything else. resolved: the settings of a folder as this version writes them, for a
-    config that an older version has written.
+    far.
+
+    Args:
+        settings: of the run, as plain dicts.
+        resolved: the settings of a folder as this version writes them, for a config that an older version has written.
+        folders: of the run; one without a config is passed over.
+
+    Returns:
+        A phrase for each setting that is another.
+
+    Raises:
+        MemjaxError: for any other setting, and for a config that this version cannot read.
     """
     changed: dict[str, str] = {}
     for folder in folders:

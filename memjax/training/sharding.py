@@ -17,7 +17,15 @@ ROWS = ("data", "fsdp")  # the rows of a batch are split over both
 
 
 def make_mesh(config: MeshConfig, batch_size: int) -> Mesh:
-    """All devices along the axes that the config says. The batch must divide evenly over data and fsdp."""
+    """All devices along the axes that the config says.
+
+    Args:
+        config: the axes.
+        batch_size: must be a multiple of the devices along data and fsdp.
+
+    Raises:
+        MemjaxError: for axes that do not fit the devices, and for a batch that does not divide evenly.
+    """
     sizes = axis_sizes(config, jax.device_count())
     mesh = jax.make_mesh(tuple(sizes.values()), tuple(sizes), axis_types=(AxisType.Auto,) * len(sizes))
     parts = row_parts(mesh)
@@ -84,8 +92,13 @@ def rows_here(mesh: Mesh, batch_size: int) -> slice:
 
 
 def place_batch(mesh: Mesh, batch: Batch, batch_size: int, segmented: Sequence[str] = ()) -> dict[str, jax.Array]:
-    """A batch over the whole mesh, from this process's rows of it: rows over data and fsdp, and the second axis of what
-    is segmented over sequence.
+    """A batch over the whole mesh: its rows over data and fsdp.
+
+    Args:
+        mesh: all devices.
+        batch: this process's rows.
+        batch_size: rows of all processes.
+        segmented: the names of what is split over sequence too, along its second axis, which is padded for that.
     """
     parts = mesh.shape["sequence"]
 

@@ -18,7 +18,13 @@ Metrics = dict[str, Array]
 
 
 class TrainState(NamedTuple):
-    """All that a step changes. Randomness is not part of it: a step's key is a function of the seed and its number."""
+    """All that a step changes. Randomness is not part of it: a step's key is a function of the seed and its number.
+
+    Attributes:
+        step: how many were made.
+        params: after them.
+        opt_state: of the optimizer.
+    """
 
     step: Array
     params: Params
@@ -53,9 +59,20 @@ def make_step(
     seed: int,
     extend: Callable[[Example], Example] = same,
 ) -> Callable[[TrainState, Params, Example], tuple[TrainState, Metrics]]:
-    """`step(state, frozen, batch) -> (state, metrics)`, jitted over the mesh; the old state's buffers are reused.
+    """A step of training, jitted over a mesh.
 
-    extend: adds what an example takes from other rows, before the batch is cut into microbatches (see `Layout`).
+    Args:
+        loss: what is minimised.
+        optimizer: as `make_optimizer` makes one.
+        mesh: all devices.
+        batch_size: rows of a batch, of all processes.
+        microbatches: into how many parts the rows of a device are cut, one after another.
+        seed: of the keys of all examples.
+        extend: adds what an example takes from other rows, before the batch is cut into microbatches (see `Layout`).
+
+    Returns:
+        `step(state, frozen, batch) -> (state, metrics)`; the old state's buffers are reused. To the metrics it
+        adds `grad_norm` and `param_norm`.
     """
     gradient = jax.grad(loss, has_aux=True)
     if microbatches > 1:

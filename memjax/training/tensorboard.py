@@ -17,7 +17,14 @@ class Events:
     """The scalars of one phase, in a new event file of `folder/tensorboard/phase`.
 
     They stand in the run's metrics, too: on the first error of the file system no more is written here, which a remark
-    says, and the run goes on. Raises `MemjaxError` where one of the folders is a link.
+    says, and the run goes on.
+
+    Args:
+        folder: of the run.
+        phase: its name.
+
+    Raises:
+        MemjaxError: where one of the folders is a link.
     """
 
     def __init__(self, folder: Path, phase: str):

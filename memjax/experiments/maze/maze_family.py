@@ -28,7 +28,15 @@ from memjax.typing import Array, Key, Params
 
 @dataclass(frozen=True)
 class NavigatorConfig:
-    """An agent that acts on what it sees and on `entries` of its views (`memjax.models.Navigator`)."""
+    """An agent that acts on what it sees and on a few of its views (`memjax.models.Navigator`).
+
+    Attributes:
+        base: the network around the buffer.
+        width: of all vectors.
+        entries: how many views are held.
+        policy: what is evicted.
+        nop: whether the view itself may be evicted.
+    """
 
     base: Literal["frmqn", "mqn"]
     width: int
@@ -42,7 +50,17 @@ class NavigatorConfig:
 
 @dataclass(frozen=True)
 class MazeConfig:
-    """A whole experiment with an agent in mazes."""
+    """A whole experiment with an agent in mazes.
+
+    Attributes:
+        system: what is trained, an agent.
+        task: its spec.
+        model: the agent.
+        actor_critic: how it learns from rewards.
+        optimizer: the learning rate and what goes with it.
+        training: how long, and how often to look.
+        mesh: the devices.
+    """
 
     system: Literal["agent"]
     task: Any
@@ -59,7 +77,13 @@ def check_maze(config: MazeConfig) -> None:
 
 
 def build_navigator(model: NavigatorConfig, codes: int, actions: int) -> Navigator:
-    """The agent that a config describes, for mazes whose views have these codes."""
+    """The agent that a config describes.
+
+    Args:
+        model: its part of the config.
+        codes: what a cell of a view may be, in [0, codes).
+        actions: how many there are.
+    """
     return Navigator(codes, actions, model.base, model.width, model.entries, model.policy, model.nop)
 
 
@@ -87,6 +111,12 @@ def maze_recipe(config: MazeConfig, task: MazeTask) -> Recipe:
 def maze_objective(agent: Navigator, mazes: Mazes, steps: int, config: ActorCritic) -> Loss:
     """`actor_critic_loss` of what the agent did and of what its buffer gave up, the mean over the steps of a device's
     microbatch.
+
+    Args:
+        agent: who learns.
+        mazes: of all episodes.
+        steps: of the longest episode.
+        config: discount, trace and weights.
     """
 
     def one(params: Params, frozen: Params, example: Example) -> Metrics:
@@ -110,7 +140,14 @@ def maze_objective(agent: Navigator, mazes: Mazes, steps: int, config: ActorCrit
 
 
 def measure_episode(agent: Navigator, mazes: Mazes, params: Params, example: Example) -> MetricSums:
-    """One episode to its end, the likeliest taken everywhere: right if it ends at the right exit."""
+    """One episode to its end, the likeliest taken everywhere: right if it ends at the right exit.
+
+    Args:
+        agent: who acts.
+        mazes: of all episodes.
+        params: of the agent.
+        example: `maze` and `seed`.
+    """
     won, finite = wins(agent, mazes, params, example)
     # No loss is measured; one that is not finite says that the agent diverged.
     return MetricSums(jnp.where(finite, 0.0, jnp.nan), jnp.zeros(()), won.astype(jnp.float32), jnp.ones(()))

@@ -16,9 +16,14 @@ from memjax.typing import Array, Batch, Bool, Float, Int, Key, Params
 
 
 class Moment(NamedTuple):
-    """A step of an episode: where the agent was, what it saw and decided there, and what came of it.
+    """A step of an episode.
 
-    before: whether the episode was over already; then nothing of this step counts.
+    Attributes:
+        state: of the maze, where the agent was.
+        view: what it saw there, as codes.
+        decision: what it decided.
+        reward: what that brought.
+        before: whether the episode was over already; then nothing of this step counts.
     """
 
     state: MazeState
@@ -61,7 +66,19 @@ def _move(agent: Navigator, mazes: Mazes, params: Params, way: _Way, key: Key | 
 
 
 def walk(agent: Navigator, mazes: Mazes, steps: int, params: Params, example: Example, key: Key | None) -> Moment:
-    """An episode of `steps` steps, `[steps]` each; those after its end do not count. With a key, all is drawn."""
+    """An episode, step by step.
+
+    Args:
+        agent: who acts.
+        mazes: of all episodes.
+        steps: how many; those after its end do not count.
+        params: of the agent.
+        example: `maze` and `seed`.
+        key: to draw with; without one the likeliest is taken.
+
+    Returns:
+        The steps, each leaf `[steps, ...]`.
+    """
 
     def step(way, key):
         return _move(agent, mazes, params, way, key)
@@ -82,9 +99,17 @@ def wins(agent: Navigator, mazes: Mazes, params: Params, example: Example) -> tu
 def watch(agent: Navigator, mazes: Mazes, params: Params, batch: Batch) -> dict[str, Any]:
     """Of the episodes of a batch the one in which a view was held longest, step by step, the likeliest always taken.
 
-    grid: the codes of the maze's cells. place: row, column and direction (0 north, 1 east, ..) at each step, and at the
-    end; end: in words. view, action, actions (how likely each was), reward at each step. held, attention, eviction: the
-    steps at which the entries came, how much each was attended to, how likely each was to be evicted.
+    Args:
+        agent: who acts.
+        mazes: of all episodes.
+        params: of the agent.
+        batch: of the episodes.
+
+    Returns:
+        As plain data, `grid`: the codes of the maze's cells. `place`: row, column and direction (0 north, 1 east, ..)
+        at each step, and at the end. `end`: in words. At each step `view`, `action`, `actions` (how likely each was)
+        and `reward`; `held`, `attention`, `eviction`: the steps at which the entries came, how much each was attended
+        to, how likely each was to be evicted.
     """
     examples = {name: jnp.asarray(batch[name]) for name in ("maze", "seed")}
     steps = int(np.asarray(mazes.limit)[batch["maze"]].max())

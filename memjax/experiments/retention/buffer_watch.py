@@ -21,7 +21,14 @@ def read_stream(reader: StreamReader, lines: Array, params: Params, example: Exa
 
 
 def read_greedily(reader: StreamReader, lines: Array, params: Params, example: Example) -> Read:
-    """As it is tested: the likeliest entry is evicted, or of `uniform` one that is drawn."""
+    """One stream as it is tested: the likeliest entry is evicted, or of `uniform` one that is drawn.
+
+    Args:
+        reader: the model.
+        lines: of the task, as word ids.
+        params: of the reader.
+        example: `line` and `label`.
+    """
     line = example["line"]
     # By the stream, so that every test is the same.
     key = jax.random.fold_in(jax.random.key(0), (line * jnp.arange(len(line))).sum())
@@ -31,9 +38,16 @@ def read_greedily(reader: StreamReader, lines: Array, params: Params, example: E
 def watch(reader: StreamReader, task: Episodic, params: Params, batch: Batch) -> dict[str, Any]:
     """What the buffer held, step by step, in the first episode of a batch, read as in a test.
 
-    lines: their texts. held, eviction: for each step the steps at which its entries came, before its own line was
-    written, and how likely each of them was to be evicted. questions: the steps that ask, with what is right, what was
-    answered and the lines that it follows from.
+    Args:
+        reader: the model.
+        task: of the batch, for its words.
+        params: of the reader.
+        batch: of episodes.
+
+    Returns:
+        As plain data, `lines`: their texts. `held`, `eviction`: for each step the steps at which its entries came,
+        before its own line was written, and how likely each of them was to be evicted. `questions`: the steps that ask,
+        with what is right, what was answered and the lines that it follows from.
     """
     line, label, support = (np.asarray(batch[name][0]) for name in ("line", "label", "support"))
     example = {"line": jnp.asarray(line), "label": jnp.asarray(label)}

@@ -46,9 +46,14 @@ rewards: dict[str, Reward] = {"answers": answers, "facts": facts}
 
 
 def rollout(read: Read, line: Int[Array, "T"], brought: Float[Array, "T"]) -> Rollout:
-    """What the policy did in a stream, for the actor-critic. brought: what each line brings, before it is written.
+    """What the policy did in a stream, for the actor-critic.
 
     The reward of an eviction is what the next line brings, for a line's own eviction comes behind its answer.
+
+    Args:
+        read: what the stream gave.
+        line: its lines, 0 behind the last one.
+        brought: what each line brings, before it is written.
     """
     reward = jnp.append(brought[1:], 0)
     last = jnp.append(line[1:] == 0, True)

@@ -30,7 +30,15 @@ from memjax.typing import Array, Key, Params
 
 @dataclass(frozen=True)
 class ReaderConfig:
-    """A memory network on a buffer of `entries`, and the policy over them (`memjax.models.StreamReader`)."""
+    """A memory network on a buffer, and the policy over it (`memjax.models.StreamReader`).
+
+    Attributes:
+        width: of all vectors.
+        hops: of the network.
+        entries: how many lines are held.
+        policy: what is evicted.
+        nop: whether the line itself may be evicted.
+    """
 
     width: int
     hops: int
@@ -45,7 +53,12 @@ class ReaderConfig:
 
 @dataclass(frozen=True)
 class RetentionTrainingConfig(TrainingConfig):
-    """Training, after `base_steps` under FIFO. reward: what an eviction is rewarded for (`rewards`)."""
+    """`TrainingConfig`, and what stands here.
+
+    Attributes:
+        base_steps: of a phase before, under FIFO; 0 for none.
+        reward: what an eviction is rewarded for (`rewards`).
+    """
 
     base_steps: int = 0
     reward: Literal["answers", "facts"] = "answers"
@@ -57,7 +70,17 @@ class RetentionTrainingConfig(TrainingConfig):
 
 @dataclass(frozen=True)
 class RetentionConfig:
-    """A whole experiment with a policy over a buffer."""
+    """A whole experiment with a policy over a buffer.
+
+    Attributes:
+        system: what is trained, a policy.
+        task: its spec.
+        model: the network and the policy.
+        actor_critic: how the policy learns from rewards.
+        optimizer: the learning rate and what goes with it.
+        training: how long, and how often to look.
+        mesh: the devices.
+    """
 
     system: Literal["retention"]
     task: Any
@@ -74,7 +97,13 @@ def check_retention(config: RetentionConfig) -> None:
 
 
 def build_reader(model: ReaderConfig, task: Episodic, policy: str) -> StreamReader:
-    """The reader that a config describes, for this task, with this policy."""
+    """The reader that a config describes.
+
+    Args:
+        model: its part of the config, but for the policy.
+        task: whose lines it reads.
+        policy: what is evicted.
+    """
     rows, shape = answer_rows(task.vocabulary, task.answers), task.shape
     sizes = model.width, model.hops, model.entries, policy, model.nop
     return StreamReader(shape.words, shape.line, shape.questions, rows, *sizes)
@@ -107,7 +136,13 @@ def retention_objective(reader: StreamReader, lines: Array, config: ActorCritic,
     """Answer loss, summed over a stream's questions, and `actor_critic_loss`, its mean over the lines; over a batch.
 
     Summed over the lines, the critic's error would be ten times the answers' loss, and shape the embeddings, which
-    both share. reward: one of `rewards`, what evictions are rewarded for.
+    both share.
+
+    Args:
+        reader: the model.
+        lines: of the task, as word ids.
+        config: discount, trace and weights.
+        reward: one of `rewards`, what evictions are rewarded for.
     """
 
     def one(params: Params, frozen: Params, example: Example) -> Metrics:
@@ -129,7 +164,14 @@ def retention_objective(reader: StreamReader, lines: Array, config: ActorCritic,
 
 
 def measure_reader(reader: StreamReader, lines: Array, params: Params, example: Example) -> MetricSums:
-    """One stream: every question is an answer."""
+    """One stream: every question is an answer.
+
+    Args:
+        reader: the model.
+        lines: of the task, as word ids.
+        params: of the reader.
+        example: `line` and `label`.
+    """
     label = example["label"]
     asked, read = label >= 0, read_greedily(reader, lines, params, example)
     known = label < read.logits.shape[1]
@@ -151,7 +193,13 @@ def _begin(own: Params, learned: Params | None) -> Params:
 
 
 def retention_report(tags: Mapping[str, Sequence[str]], answers: int, *, base: bool = False) -> Report:
-    """A policy over a buffer. answers, tags: of the task's shape. base: whether the base network is trained first."""
+    """What a report shows of a policy over a buffer.
+
+    Args:
+        tags: of the task's shape.
+        answers: of the task's shape.
+        base: whether the base network is trained first.
+    """
     held = BufferPicture(
         "buffer",
         "What the buffer held",

@@ -15,7 +15,13 @@ from memjax.typing import Batch, Params
 
 
 def measure_answer(model: System, params: Params, example: dict) -> MetricSums:
-    """One question. An answer that no model can give (label below 0) is an error, and has no part in the loss."""
+    """One question. An answer that no model can give (label below 0) is an error, and has no part in the loss.
+
+    Args:
+        model: of stream QA.
+        params: of the model.
+        example: `stream`, `mask`, `query`, `label` and, where the task has them, `candidates`.
+    """
     logits, _ = answer(model, params, example)
     metrics, known = answer_metrics(logits, example["label"]), (example["label"] >= 0).astype(jnp.float32)
     return MetricSums(
@@ -42,10 +48,18 @@ def trimmed(batch: Batch) -> Batch:
 def slot_changes(
     model: MemoryModel, params: Params, task: Task, layout: Layout, examples: int
 ) -> list[list[float | None]]:
-    """How much each segment changed each slot, `[T][K]`: mean Euclidean distance over some test examples.
+    """How much each segment changed each slot: mean Euclidean distance over some test examples.
 
-    Padding is left out: the mean is over the examples that have an item in the segment. T ends with the longest stream;
-    a segment before its end that is padding in all of them is a row of None.
+    Args:
+        model: the memory, and what stands around it.
+        params: of the model.
+        task: whose test is read.
+        layout: of its batches.
+        examples: how many are read, spread evenly over the test.
+
+    Returns:
+        `[T][K]`. Padding is left out: the mean is over the examples that have an item in the segment. T ends with the
+        longest stream; a segment before its end that is padding in all of them is a row of None.
     """
     batch, _ = next(evaluation_batches(task, layout, "test", examples, examples))
     memory, params = functional(model.memory), jax.tree.map(jnp.asarray, params)

@@ -11,7 +11,17 @@ from memjax.typing import Any, Array, Key, Params
 
 
 def answer(model: System, params: Params, example: Example, key: Key | None = None) -> tuple[Array, Array]:
-    """Memorizes and answers one example: the logits, and the memory's own loss."""
+    """Memorizes and answers one example.
+
+    Args:
+        model: of stream QA.
+        params: of the model.
+        example: `stream`, `mask`, `query` and, where the task has them, `candidates`.
+        key: to memorize with, in training.
+
+    Returns:
+        The logits, and the memory's own loss.
+    """
     slots, aux_loss = _call(model, params, "memorize", example["stream"], example["mask"], key=key)
     return _call(model, params, "answer", slots, example["query"], example.get("candidates")), aux_loss
 
@@ -32,7 +42,13 @@ def rehearsal_objective(
     """`recollection + familiarity + answer`, weighted (Rehearsal Memory, Eq. 7), and the memory's own `aux_loss`.
 
     A batch has, for each example, a `key` and `other_stream`, `other_mask`: the stream that negatives take items
-    from. `frozen` holds the sampler's parameters; without a sampler, fragments are drawn anywhere in the stream.
+    from. `frozen` holds the sampler's parameters.
+
+    Args:
+        model: the memory, and what stands around it.
+        weights: of the losses, and what is rehearsed.
+        rehearses: whether there is anything but the answer's loss and the memory's own.
+        sampler: draws fragments; without one they are drawn anywhere in the stream.
     """
 
     def one(params: Params, frozen: Params, example: Example) -> Metrics:

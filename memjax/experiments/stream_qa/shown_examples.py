@@ -14,7 +14,13 @@ MOST_ANSWERS = 100  # of a table of confusions that anybody reads
 
 
 def shown_examples(task: Task, split: Split, predictions: np.ndarray) -> dict[str, Any]:
-    """`examples_shown` and `confusions` of an evaluation, from what was predicted of each example of the split."""
+    """`examples_shown` and `confusions` of an evaluation.
+
+    Args:
+        task: whose examples were tested.
+        split: which of them.
+        predictions: for each example of the split, in order, the class that was answered.
+    """
     size = len(predictions)
     indices = np.arange(min(COUNTED, size)) * size // min(COUNTED, size)
     batch = task.examples(split, indices)

@@ -19,7 +19,13 @@ ELSEWHERE = {"width": "model.width", "dtype": "model.dtype", "segment": "task"}
 
 @dataclass(frozen=True)
 class MemoryConfig:
-    """Which memory, its K, and the sizes that only it has. Width, segment and dtype come from elsewhere."""
+    """Which memory, and its sizes; width, segment and dtype come from elsewhere.
+
+    Attributes:
+        name: of the registry.
+        slots: K.
+        sizes: those that only it has, by their names.
+    """
 
     name: str
     slots: int
@@ -30,7 +36,15 @@ class MemoryConfig:
 
     @classmethod
     def read(cls, mapping: Any, path: str) -> "MemoryConfig":
-        """From one group of settings, those of the memory's own among them; what is left out is its class's default."""
+        """From one group of settings.
+
+        Args:
+            mapping: with those of the memory's own; what is left out is its class's default.
+            path: of the group, for errors.
+
+        Raises:
+            MemjaxError: for what does not fit.
+        """
         require(isinstance(mapping, Mapping), f"{path} must be a group of settings, not {mapping!r}")
         sizes = {key: value for key, value in mapping.items() if key not in ("name", "slots")}
         for key, source in ELSEWHERE.items():
@@ -57,9 +71,13 @@ def own_defaults(name: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What stands around the memory. dtype is that of computation; parameters and state stay float32.
+    """What stands around the memory.
 
-    head_layers: hidden layers before the logits, of a task whose answers are classes.
+    Attributes:
+        width: of items, slots and queries; even.
+        hops: of the reader.
+        head_layers: hidden layers before the logits, of a task whose answers are classes.
+        dtype: of the products; parameters and state stay float32.
     """
 
     width: int = 64
@@ -76,11 +94,21 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class RehearsalConfig:
-    """Weights of the three losses, what is rehearsed, and by what. fragments=0: no rehearsal. negatives=0: all items.
+    """Weights of the three losses, what is rehearsed, and by what; by default as in the papers, layers as fit a CPU.
 
-    Weights, fragments and mask_ratio by default as in the papers; layers as fit a CPU.
-
-    norm_slots: LayerNorm on the slots in the rehearser.
+    Attributes:
+        recollection: the weight of its loss.
+        familiarity: the weight of its loss.
+        answer: the weight of the answer's loss.
+        fragments: how many of each stream are rehearsed, 0 for no rehearsal; even with the history sampler.
+        mask_ratio: the share of a fragment's items that is hidden, in (0, 1).
+        sampler: "history", which is trained first and draws half of the fragments from each half of the stream; or
+            "random", from anywhere.
+        deterministic: whether the history sampler takes the highest scores, and does not draw.
+        negatives: from how many drawn items a hidden one is told; 0 for all items.
+        layers: of the rehearser.
+        heads: of the rehearser, of which `width` is a multiple.
+        norm_slots: whether there is LayerNorm on the slots in the rehearser.
     """
 
     recollection: float = 1.0
@@ -103,7 +131,11 @@ class RehearsalConfig:
 
 @dataclass(frozen=True)
 class StreamQATrainingConfig(TrainingConfig):
-    """Training, after that of a history sampler where one is needed."""
+    """`TrainingConfig`, and what stands here.
+
+    Attributes:
+        sampler_steps: of the phase before, of the history sampler where one is needed.
+    """
 
     sampler_steps: int = 0
 
@@ -114,7 +146,18 @@ class StreamQATrainingConfig(TrainingConfig):
 
 @dataclass(frozen=True)
 class StreamQAConfig:
-    """A whole experiment with a memory that is asked, or with a system that reads the stream directly."""
+    """A whole experiment with a memory that is asked, or with a system that reads the stream directly.
+
+    Attributes:
+        system: what is trained.
+        task: its spec.
+        memory: which one.
+        training: how long, and how often to look.
+        model: what stands around the memory.
+        rehearsal: what training has besides.
+        optimizer: the learning rate and what goes with it.
+        mesh: the devices.
+    """
 
     system: Literal["memory", "directly", "multi_hop"]
     task: Any

@@ -12,7 +12,15 @@ from memjax.tasks import TaskShape
 
 
 def build(config: StreamQAConfig, shape: TaskShape) -> System:
-    """The system that a config describes, for a task of this shape. Raises `MemjaxError` for impossible sizes."""
+    """The system that a config describes.
+
+    Args:
+        config: all of it.
+        shape: of its task.
+
+    Raises:
+        MemjaxError: for sizes that cannot be.
+    """
     model, dtype = config.model, jnp.dtype(config.model.dtype)
     if config.system == "directly":
         return DirectlyReason(shape, model.width, model.head_layers, dtype)

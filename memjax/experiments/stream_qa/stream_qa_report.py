@@ -27,8 +27,14 @@ SLOTS = HeatMap(
 def stream_qa_report(
     tags: Mapping[str, Sequence[str]], classes: int, recalled_among: int, *, sampler: bool = False
 ) -> Report:
-    """Stream QA. tags: of the task's shape. The result is early, later and all where the evidence has a place; the mean
-    error of the tasks where several are learned together; error and accuracy otherwise.
+    """What a report shows of stream QA: early, later and all where the evidence has a place; the mean error of the
+    tasks where several are learned together; error and accuracy otherwise.
+
+    Args:
+        tags: of the task's shape.
+        classes: of the task's shape.
+        recalled_among: how many items a hidden one is told from, with itself.
+        sampler: whether a history sampler is trained first.
     """
     guessing = {
         "accuracy": 1 / classes,

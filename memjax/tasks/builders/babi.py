@@ -88,7 +88,14 @@ class Builder(tfds.core.GeneratorBasedBuilder):
 
 
 class Prepared(NamedTuple):
-    """A split of a folder that was prepared, with the stories and the questions of each task."""
+    """A split of a folder that was prepared.
+
+    Attributes:
+        folder: its name.
+        split: its name.
+        stories: of each task, how many.
+        questions: of each task, how many.
+    """
 
     folder: str
     split: str
@@ -114,7 +121,15 @@ def _whole(folder: Path):
 
 
 def open_folder(data_dir: str | os.PathLike, folder: str) -> Records:
-    """The prepared folder of that name. Raises `MemjaxError` that says what to run if it is not there."""
+    """A prepared folder.
+
+    Args:
+        data_dir: where it was prepared.
+        folder: its name.
+
+    Raises:
+        MemjaxError: if it is not there, with what to run.
+    """
     root = Path(data_dir) / Builder.name
     ready = sorted(path.parent.parent.name for path in root.glob(f"*/{_VERSION}/dataset_info.json"))
     run = f"memjax prepare babi --from ARCHIVE --data_dir={data_dir}"
@@ -147,13 +162,22 @@ def prepare(
     *,
     extra: Mapping[str, str | os.PathLike] | None = None,
 ) -> list[Prepared]:
-    """Writes every folder of the sources as TFDS records under `data_dir/babi`, and says what was written.
+    """Writes every folder of the sources as TFDS records under `data_dir/babi`.
 
-    source: archives (tar, tar.gz, tgz, zip) or folders. A folder that was prepared before is replaced, others stay.
-    extra: for a folder, a single file with a (task, split) that the sources lack.
     Everything is parsed before anything is written, and moved into place when all of it is complete.
 
-    Raises `MemjaxError` if a source is missing, damaged or not bAbI's; what was prepared is then as it was.
+    Args:
+        source: archives (tar, tar.gz, tgz, zip) or folders. A folder that was prepared before is replaced, others stay.
+        data_dir: where they are written.
+        extra: for a folder, a single file with a (task, split) that the sources lack.
+
+    Returns:
+        What was written.
+
+    Raises:
+        MemjaxError: if a source is missing, damaged or not bAbI's; what was prepared is then as it was.
+
+    ::
 
         prepare("tasks_1-20_v1-2.tar.gz", "data", extra={"en-10k": "qa3_10k_train.PARTIAL.txt.gz"})
     """

@@ -20,7 +20,14 @@ _DAMAGED = (OSError, EOFError, RuntimeError, zlib.error, lzma.LZMAError, tarfile
 
 
 class Question(NamedTuple):
-    """A question: how many statements come before it, and the positions (from 0) of those that support its answer."""
+    """A question of a story.
+
+    Attributes:
+        after: how many statements come before it.
+        text: of it.
+        answer: to it.
+        supporting: the positions (from 0) of the statements that support the answer.
+    """
 
     after: int
     text: str
@@ -29,7 +36,12 @@ class Question(NamedTuple):
 
 
 class Story(NamedTuple):
-    """The statements of a story in order, and the questions asked along the way."""
+    """A story.
+
+    Attributes:
+        sentences: its statements, in order.
+        questions: asked along the way.
+    """
 
     sentences: tuple[str, ...]
     questions: tuple[Question, ...]
@@ -42,8 +54,10 @@ Folder = dict[Key, list[Story]]  # in the order of the file
 class Records(NamedTuple):
     """A prepared folder: what each split has of each task, and what reads it.
 
-    splits: split -> task -> (stories, questions). extras: the (task, split) that came from an extra file, and its name.
-    stories: (split, task) -> the stories in the order of the file.
+    Attributes:
+        splits: split -> task -> (stories, questions), how many.
+        extras: the (task, split) that came from an extra file, and its name.
+        stories: (split, task) -> the stories in the order of the file.
     """
 
     splits: dict[str, dict[int, tuple[int, int]]]
@@ -52,9 +66,14 @@ class Records(NamedTuple):
 
 
 def parse(text: str, where: str) -> list[Story]:
-    r"""The stories of a file's text; `where` names the file in errors.
+    r"""The stories of a file.
 
-    Raises `MemjaxError` at the first line that is not `ID text` or `ID question<TAB>answer<TAB>supporting IDs`.
+    Args:
+        text: of the file.
+        where: its name, for errors.
+
+    Raises:
+        MemjaxError: at the first line that is not `ID text` or `ID question<TAB>answer<TAB>supporting IDs`.
 
     >>> parse("1 Mary went home.\n2 Where is Mary?\thome\t1\n", "qa1_train.txt")[0].questions[0]
     Question(after=1, text='Where is Mary?', answer='home', supporting=(0,))
@@ -189,7 +208,8 @@ def _members(path: Path, budget: Budget) -> Iterator[tuple[str, Key, str, bytes]
 def read_source(path: Path) -> dict[str, Folder]:
     """The folders of an archive (tar, tar.gz, tgz, zip) or of a folder in bAbI's format, by name.
 
-    Raises `MemjaxError` if there is no such file, it is damaged, or a file in it is not bAbI's.
+    Raises:
+        MemjaxError: if there is no such file, it is damaged, or a file in it is not bAbI's.
     """
     require(path.exists(), f"no such file or folder: {path}")
     folders: dict[str, Folder] = {}
@@ -211,7 +231,8 @@ def read_source(path: Path) -> dict[str, Folder]:
 def read_extra(path: Path) -> tuple[Key, list[Story]]:
     """(task, split) and stories of a single file, named like `qa3_..._train.txt` or `qa3_..._train.PARTIAL.txt.gz`.
 
-    Raises `MemjaxError` if there is no such file, its name does not tell task and split, or it is not bAbI's.
+    Raises:
+        MemjaxError: if there is no such file, its name does not tell task and split, or it is not bAbI's.
     """
     require(path.is_file(), f"no such file: {path}")
     key = _key(path.name, _EXTRA)
