@@ -11,13 +11,21 @@ LARGEST_COUNT = 100  # of what is traced and compiled one by one: 1,000 take min
 def at_least(sizes: Any, low: int | float, *names: str) -> None:
     """Raises `MemjaxError` unless these fields are at least `low`."""
     for name in names:
-        require(getattr(sizes, name) >= low, f"{name} must be at least {low}, not {getattr(sizes, name)}")
+        said = name.removeprefix("num_")  # of a memory's slots, as users give them
+        require(getattr(sizes, name) >= low, f"{said} must be at least {low}, not {getattr(sizes, name)}")
 
 
 def at_most(sizes: Any, high: int | float, *names: str) -> None:
     """Raises `MemjaxError` unless these fields are at most `high`."""
     for name in names:
         require(getattr(sizes, name) <= high, f"{name} must be at most {high}, not {getattr(sizes, name)}")
+
+
+def check_scales(sizes: Any, *names: str) -> None:
+    """Raises `MemjaxError` unless these fields are above 0 and at most a million."""
+    for name in names:
+        scale = getattr(sizes, name)
+        require(0 < scale <= 1e6, f"{name} must be above 0 and at most 1e6, not {scale}")
 
 
 def check_widths(sizes: Any, *names: str) -> None:

@@ -79,24 +79,13 @@ def register_memory(name: str, cls: Any = None) -> Any:
     fine = isinstance(name, str) and name.replace("-", "_").isidentifier()
     require(fine, f"a memory's name has letters, digits, _ and - alone, and begins with a letter; not {name!r:.80}")
     if cls is None:
-        return lambda cls: register_memory(name, _is_memory(cls))
-    taken = registry.get(name)
-    require(
-        taken is None or _path(taken) == _path(_is_memory(cls)),
-        f"the name {name!r} is taken by {'.'.join(_path(taken))}; register {cls!r:.80} under another",
-    )
-    registry[name] = _is_memory(cls)
-    return cls
-
-
-def _is_memory(cls: Any) -> Any:
+        return lambda cls: register_memory(name, cls)
     is_one = isinstance(cls, type) and issubclass(cls, Memory)
     require(is_one, f"a memory is a subclass of memjax.memories.Memory, not {cls!r:.80}")
+    own, taken = (f"{each.__module__}.{each.__qualname__}" for each in (cls, registry.get(name, cls)))
+    require(own == taken, f"the name {name!r} is taken by {taken}; register {cls!r:.80} under another")
+    registry[name] = cls
     return cls
-
-
-def _path(cls: type | None) -> tuple[str, str]:
-    return getattr(cls, "__module__", ""), getattr(cls, "__qualname__", "")
 
 
 def create(name: str, *, slots: int | np.integer, **sizes: Any) -> Memory:

@@ -104,7 +104,7 @@ class MemN2N(nn.Module):
     (2,)
 
     `memorize` and `answer` are those of every system here; `memorize` with a key adds random noise. `embed` and `ask`
-    are the same in parts, for a batch whose examples keep their rows in one pool (`memjax.training.pool`).
+    are the same in parts, for a batch whose examples keep their rows in one pool.
     """
 
     shape: TaskShape

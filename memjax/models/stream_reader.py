@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax import ops
+from memjax.checks import at_least
 from memjax.errors import require, unknown
 from memjax.memories.eviction import BaseView
 from memjax.memories.policies import policies
@@ -103,8 +104,7 @@ class StreamReader(nn.Module):
     nop: bool = True
 
     def setup(self):
-        for name in ("width", "hops", "entries"):
-            require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
+        at_least(self, 1, "width", "hops", "entries")
         require(len(self.answers) > 0, "a reader needs at least one answer")
         if self.policy not in policies:
             raise unknown("policy", self.policy, policies)
