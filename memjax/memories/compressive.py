@@ -132,7 +132,6 @@ class CompressiveMemory(Memory):
     def write(
         self, state: CompressiveState, features: Float[Array, "N d"], mask: Bool[Array, "N"], *, key: Key | None = None
     ) -> tuple[CompressiveState, Float[Array, ""]]:
-        del key
         check_features(features, self.width)
         shorter = self.segment - features.shape[0]
         x, mask = jnp.pad(features, ((0, shorter), (0, 0))), jnp.pad(mask, (0, shorter))

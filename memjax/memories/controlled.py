@@ -49,7 +49,6 @@ class ControlledMemory(TokenwiseMemory):
         return ops.lstm_inputs(self.params_of_step.controller, items)
 
     def write_item(self, state: State, features: Any, *, key: Key | None = None) -> tuple[State, Float[Array, ""]]:
-        del key
         return self.core().step(self.params_of_step, state, features), jnp.zeros((), jnp.float32)
 
     def rows(self, state: State) -> Float[Array, "K W"]:

@@ -69,7 +69,6 @@ class MemN2NMemory(Memory):
     def write_stream(
         self, state: Rows, features: Float[Array, "T N d"], mask: Bool[Array, "T N"], *, key: Key | None = None
     ) -> tuple[Rows, Float[Array, ""]]:
-        del key
         check_features(features, self.width)
         features, mask = replicate_over_sequence((features, mask))
         new = jnp.where(mask[..., None], features, 0).astype(state.values.dtype).sum(1)

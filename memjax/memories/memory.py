@@ -67,7 +67,6 @@ class Memory(nn.Module):
         Returns:
             A pytree of arrays with leading axes `[T, N]`. Default: the items.
         """
-        del mask
         return items
 
     def write(

@@ -102,7 +102,6 @@ class RehearsalMemory(Memory):
         *,
         key: Key | None = None,
     ) -> tuple[Float[Array, "K d"], Float[Array, ""]]:
-        del key
         slots = ops.write_segment(self.params_of_write, state, features, mask, normalize=self.normalize)
         return slots, jnp.zeros((), jnp.float32)
 
@@ -114,7 +113,6 @@ class RehearsalMemory(Memory):
         *,
         key: Key | None = None,
     ) -> tuple[Float[Array, "K d"], Float[Array, ""]]:
-        del key
         features, mask = replicate_over_sequence((features, mask))
         slots = ops.write_stream(self.params_of_write, state, features, mask, normalize=self.normalize, remat=True)
         return slots, jnp.zeros((), jnp.float32)

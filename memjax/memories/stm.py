@@ -94,7 +94,6 @@ class TwoMemory(TokenwiseMemory):
     def write_item(
         self, state: ops.TwoMemoryState, features: ops.TwoMemoryFeatures, *, key: Key | None = None
     ) -> tuple[ops.TwoMemoryState, Float[Array, ""]]:
-        del key
         return ops.two_memory_step(self.step_params, state, features), jnp.zeros((), jnp.float32)
 
     def slots(self, state: ops.TwoMemoryState) -> Slots:
@@ -104,6 +103,5 @@ class TwoMemory(TokenwiseMemory):
 
 
 def _inclined_to_keep(key, shape, dtype=jnp.float32):
-    del key
     admit, keep = jnp.split(jnp.zeros(shape, dtype), 2)
     return jnp.concatenate([admit, keep + 1])
