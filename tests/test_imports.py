@@ -33,7 +33,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     # What all families share knows none of them, no task and no memory.
     "config": ({"checks", "deprecated", "errors"}, {"absl", "ml_collections"}),
     "training": (
-        {"config", "errors", "files", "ops", "typing"},
+        {"checks", "config", "errors", "files", "ops", "typing"},
         {"absl", "chex", "etils", "flax", "grain", "jax", "numpy", "optax", "orbax", "rich", "tensorboardX"},
     ),
     "reporting": ({"errors", "files"}, {"matplotlib", "numpy", "rich"}),

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
+from memjax.checks import LARGEST_COUNT, LARGEST_WIDTH
 from memjax.deprecated import new_names, warn_of_keywords
 from memjax.errors import MemjaxError, require, unknown
 from memjax.memories.compressive import CompressiveMemory
@@ -39,8 +40,6 @@ registry: dict[str, type[Memory]] = {
 
 # Each of these is traced and compiled by itself: of many more than that nobody sees the end.
 COUNTS = {"layers", "rate", "read_heads", "recent"}
-MOST = 100
-LARGEST = 2**20  # of the other sizes: far more than fits; products of larger ones end the process in XLA
 
 WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a name"}
 
@@ -149,9 +148,9 @@ def _checked(size: str, kind: Any, value: Any) -> Any:
     value = float(value) if kind is float and type(value) is int and abs(value) < 1e30 else value
     require(type(value) is kind, f"{name} must be {WORDS[kind]}, not {described(value)}")
     if kind is int:
-        most = MOST if size in COUNTS else LARGEST
+        most = LARGEST_COUNT if size in COUNTS else LARGEST_WIDTH
         require(value <= most, f"{name} must be at most {most}, not {described(value)}")
-        require(value >= -LARGEST, f"{name} must be at least 0, not {described(value)}")
+        require(value >= -LARGEST_WIDTH, f"{name} must be at least 0, not {described(value)}")
     return value
 
 

@@ -56,8 +56,8 @@ def reaching(place: object) -> Iterator[None]:
         ) from None
 
 
-def open_checkpoints(folder: Path | epath.Path, keep: int = 2, create: bool = True) -> ocp.CheckpointManager:
-    """The checkpoints in a folder, of any file system that Orbax knows, the newest `keep` of them kept. Close it: it
+def open_checkpoints(folder: Path | epath.Path, create: bool = True) -> ocp.CheckpointManager:
+    """The checkpoints in a folder, of any file system that Orbax knows, the newest two of them kept. Close it: it
     saves in the background. Raises `MemjaxError` if there is none and it is not to be made.
     """
     folder = epath.Path(folder)
@@ -71,7 +71,7 @@ def open_checkpoints(folder: Path | epath.Path, keep: int = 2, create: bool = Tr
             own = own_folder(Path(folder).parent, folder.name)
             links = [str(path) for path in own.iterdir() if path.is_symlink()]
             require(not links, f"{', '.join(links)}: no checkpoint is read or written through a link; remove it")
-    policy = ocp.checkpoint_managers.LatestN(keep)
+    policy = ocp.checkpoint_managers.LatestN(2)
     options = ocp.CheckpointManagerOptions(preservation_policy=policy, create=True)
     return ocp.CheckpointManager(folder.resolve(), options=options)
 
