@@ -117,7 +117,8 @@ def create(name: str, *, slots: int | np.integer, **sizes: Any) -> Memory:
         check_size(name, size)
         if size not in fields:
             raise unknown(f"size of the {name} memory", size, [*fields, "slots"])
-    missing = [n for n, f in fields.items() if _has_no_default(f) and n not in sizes]
+    required = (n for n, f in fields.items() if f.default is f.default_factory is dataclasses.MISSING)
+    missing = [n for n in required if n not in sizes]
     if missing:
         raise MemjaxError(f"the {name} memory needs {', '.join(missing)}")
     hints = _kinds(cls)
@@ -172,7 +173,3 @@ def check_size(name: str, size: str) -> None:
 def size_fields(cls: type[Memory]) -> dict[str, dataclasses.Field]:
     """What a memory can be given by `create`, beside the slots."""
     return {f.name: f for f in dataclasses.fields(cls) if f.init and f.name not in ("parent", "name", "num_slots")}
-
-
-def _has_no_default(field: dataclasses.Field) -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING

@@ -1,5 +1,6 @@
 """Language: the next word, or the next character, of a text. Penn Treebank as in Mikolov's files; any other text."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,9 +48,7 @@ class Language:
     def __init__(self, spec: LanguageSpec):
         self.spec = spec
         tokens = {split: list(_tokens(text, spec.unit)) for split, text in _texts(spec).items()}
-        counts: dict[str, int] = {}
-        for token in tokens["train"]:
-            counts[token] = counts.get(token, 0) + 1
+        counts = Counter(tokens["train"])
         self.vocabulary = tuple(sorted(counts, key=lambda token: (-counts[token], token)))
         ids = {token: place for place, token in enumerate(self.vocabulary)}
         unknown = ids.get(UNKNOWN, NOTHING)
