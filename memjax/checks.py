@@ -1,8 +1,9 @@
 """Checks of sizes that a class makes of itself, each mistake one line; a config puts the setting's path in front."""
 
+from collections.abc import Collection
 from typing import Any
 
-from memjax.errors import require
+from memjax.errors import require, unknown
 
 LARGEST_WIDTH = 2**20  # far more than fits; the square of a larger one ends the process in XLA
 LARGEST_COUNT = 100  # of what is traced and compiled one by one: 1,000 take minutes
@@ -19,6 +20,13 @@ def at_most(sizes: Any, high: int | float, *names: str) -> None:
     """Raises `MemjaxError` unless these fields are at most `high`."""
     for name in names:
         require(getattr(sizes, name) <= high, f"{name} must be at most {high}, not {getattr(sizes, name)}")
+
+
+def one_of(sizes: Any, known: Collection[str], *names: str) -> None:
+    """Raises `MemjaxError` unless these fields are among what is known."""
+    for name in names:
+        if getattr(sizes, name) not in known:
+            raise unknown(name, getattr(sizes, name), known)
 
 
 def check_scales(sizes: Any, *names: str) -> None:

@@ -7,9 +7,9 @@ from typing import ClassVar, Literal, TypeVar
 import flax.linen as nn
 import jax.numpy as jnp
 
-from memjax.checks import at_least, check_scales
+from memjax.checks import at_least, check_scales, one_of
 from memjax.deprecated import old_keyword
-from memjax.errors import require, unknown
+from memjax.errors import require
 from memjax.typing import Any
 
 S = TypeVar("S", bound="SurpriseSettings")
@@ -61,8 +61,7 @@ class SurpriseSettings:
         at_least(self, 0, "persistent")
         require(self.width % self.heads == 0, f"width {self.width} must be a multiple of heads {self.heads}")
         check_scales(self, "time_constant")
-        if self.gradient_at not in GRADIENTS:
-            raise unknown("gradient_at", self.gradient_at, GRADIENTS)
+        one_of(self, GRADIENTS, "gradient_at")
         whole = self.gradient_at == "token" or self.persistent % self.chunk == 0
         require(whole, f"persistent {self.persistent} must be a multiple of chunk {self.chunk} with gradient_at=chunk")
 

@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax import ops
-from memjax.checks import at_least
-from memjax.errors import unknown
+from memjax.checks import at_least, one_of
 from memjax.memories.eviction import BaseView
 from memjax.memories.memn2n import encode_bags
 from memjax.memories.memory import Memory, Slots, check_features
@@ -87,8 +86,7 @@ class EvictionMemory(Memory):
 
     def validate(self) -> None:
         at_least(self, 1, "num_slots", "width")
-        if self.policy not in policies:
-            raise unknown("policy", self.policy, policies)
+        one_of(self, policies, "policy")
 
     def setup(self):
         self.validate()

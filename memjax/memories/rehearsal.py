@@ -4,9 +4,9 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from memjax import ops
-from memjax.checks import at_least, check_scales
+from memjax.checks import at_least, check_scales, one_of
 from memjax.deprecated import old_keyword
-from memjax.errors import require, unknown
+from memjax.errors import require
 from memjax.memories.encoders import GRUEncoder, TransformerEncoder
 from memjax.memories.memory import Memory, Slots, check_items, replicate_over_sequence
 from memjax.memories.weights import additive_params, gru_params
@@ -64,12 +64,10 @@ class RehearsalMemory(Memory):
         at_least(self, 1, "num_slots", "width", "segment", "heads")
         at_least(self, 0, "layers")
         require(self.width % self.heads == 0, f"width {self.width} must be a multiple of heads {self.heads}")
-        if self.encoder not in ("transformer", "gru"):
-            raise unknown("encoder", self.encoder, ("transformer", "gru"))
+        one_of(self, ("transformer", "gru"), "encoder")
         check_scales(self, "initial_std", "time_constant", "write_gain")
         require(self.encoder != "gru" or self.width % 2 == 0, f"width {self.width} must be even for the gru encoder")
-        if self.normalize not in ("slots", "items"):
-            raise unknown("normalize", self.normalize, ("slots", "items"))
+        one_of(self, ("slots", "items"), "normalize")
 
     def setup(self):
         self.validate()

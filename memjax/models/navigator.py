@@ -8,8 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax import ops
-from memjax.checks import at_least
-from memjax.errors import unknown
+from memjax.checks import at_least, one_of
 from memjax.memories.eviction import BaseView
 from memjax.memories.policies import policies
 from memjax.memories.weights import glorot_gru_params, lstm_params
@@ -107,9 +106,8 @@ class Navigator(nn.Module):
 
     def setup(self):
         at_least(self, 1, "codes", "actions", "width", "entries")
-        for name, known in (("base", BASES), ("policy", policies)):
-            if getattr(self, name) not in known:
-                raise unknown(name, getattr(self, name), known)
+        one_of(self, BASES, "base")
+        one_of(self, policies, "policy")
         width = self.width
         # Some names in checkpoints are those of the first version.
         self.evictor = policies[self.policy](width, name="chooses")
