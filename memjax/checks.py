@@ -1,8 +1,9 @@
 """Checks of sizes that a class makes of itself, each mistake one line; a config puts the setting's path in front."""
 
+from collections.abc import Collection
 from typing import Any
 
-from memjax.errors import require
+from memjax.errors import require, unknown
 
 LARGEST_WIDTH = 2**20  # far more than fits; the square of a larger one ends the process in XLA
 LARGEST_COUNT = 100  # of what is traced and compiled one by one: 1,000 take minutes
@@ -20,7 +21,8 @@ def at_least(sizes: Any, low: int | float, *names: str) -> None:
         MemjaxError: for one that is not.
     """
     for name in names:
-        require(getattr(sizes, name) >= low, f"{name} must be at least {low}, not {getattr(sizes, name)}")
+        said = name.removeprefix("num_")  # of a memory's slots, as users give them
+        require(getattr(sizes, name) >= low, f"{said} must be at least {low}, not {getattr(sizes, name)}")
 
 
 def at_most(sizes: Any, high: int | float, *names: str) -> None:
@@ -36,6 +38,20 @@ def at_most(sizes: Any, high: int | float, *names: str) -> None:
     """
     for name in names:
         require(getattr(sizes, name) <= high, f"{name} must be at most {high}, not {getattr(sizes, name)}")
+
+
+def one_of(sizes: Any, known: Collection[str], *names: str) -> None:
+    """Raises `MemjaxError` unless these fields are among what is known."""
+    for name in names:
+        if getattr(sizes, name) not in known:
+            raise unknown(name, getattr(sizes, name), known)
+
+
+def check_scales(sizes: Any, *names: str) -> None:
+    """Raises `MemjaxError` unless these fields are above 0 and at most a million."""
+    for name in names:
+        scale = getattr(sizes, name)
+        require(0 < scale <= 1e6, f"{name} must be above 0 and at most 1e6, not {scale}")
 
 
 def check_widths(sizes: Any, *names: str) -> None:

@@ -108,7 +108,6 @@ def _require_devices() -> None:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     """Ctrl-C. What is raised in JAX's callback of the garbage collector is swallowed: there it comes a little later."""
-    del number
     if frame is not None and frame.f_code.co_name == "_xla_gc_callback":
         threading.Timer(0.1, _thread.interrupt_main).start()
         return

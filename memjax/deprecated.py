@@ -87,15 +87,14 @@ def new_names(cls: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {names.get(key, key): value for key, value in settings.items()}
 
 
-def warn_of_keywords(cls: Any, settings: Mapping[str, Any], stacklevel: int = 3) -> None:
+def warn_of_keywords(cls: Any, settings: Mapping[str, Any]) -> None:
     """Warns of settings that are given by their old names.
 
     Args:
         cls: the class.
         settings: of which only the names count.
-        stacklevel: whose line the warning names, as of `warnings.warn`.
     """
     names = getattr(cls, "renamed_keywords", {})
     for old in names.keys() & settings.keys():
         message = f"{cls.__name__}: {old} is called {names[old]} now; the old name goes with the next version"
-        warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)
+        warnings.warn(message, DeprecationWarning, stacklevel=3)

@@ -7,7 +7,7 @@ Public ops and memories turn annotations into checks, while JAX traces (`memjax.
 nothing; the tests check them at run time (jaxtyping's import hook with beartype).
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from jax import Array
@@ -18,10 +18,12 @@ Params = PyTree
 State = PyTree
 Key = PRNGKeyArray
 Split = Literal["train", "valid", "test"]
+SPLITS: tuple[Split, ...] = get_args(Split)
 Batch = dict[str, np.ndarray]  # of examples, on the host: arrays with a leading axis B, by name
 FloatDtype = Annotated[Any, "float16, bfloat16, float32 or float64, however JAX takes a dtype; or None"]
 
 __all__ = [
+    "SPLITS",
     "Annotated",
     "Any",
     "Array",

@@ -20,12 +20,12 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "archives": ({"errors"}, set()),
     "ops": ({"errors", "typing"}, {"jax", "jaxtyping", "numpy"}),
     "environments": ({"archives", "errors", "files", "typing"}, {"jax", "numpy"}),
-    "memories": ({"deprecated", "errors", "ops", "typing"}, {"flax", "jax", "numpy"}),
+    "memories": ({"checks", "deprecated", "errors", "ops", "typing"}, {"flax", "jax", "numpy"}),
     "layers": ({"checks", "deprecated", "errors", "memories", "ops", "typing"}, {"flax", "jax"}),
     "functional": ({"errors", "memories", "ops", "typing"}, {"flax", "jax"}),
     "tasks": ({"archives", "checks", "environments", "errors", "files", "typing"}, {"numpy"}),
     "models": (
-        {"deprecated", "errors", "functional", "layers", "memories", "ops", "tasks", "typing"},
+        {"checks", "deprecated", "errors", "functional", "layers", "memories", "ops", "tasks", "typing"},
         {"flax", "jax", "numpy"},
     ),
     "packing": ({"errors", "typing"}, {"numpy"}),
@@ -33,7 +33,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     # What all families share knows none of them, no task and no memory.
     "config": ({"checks", "deprecated", "errors"}, {"absl", "ml_collections"}),
     "training": (
-        {"config", "errors", "files", "ops", "typing"},
+        {"checks", "config", "errors", "files", "ops", "typing"},
         {"absl", "chex", "etils", "flax", "grain", "jax", "numpy", "optax", "orbax", "rich", "tensorboardX"},
     ),
     "reporting": ({"errors", "files"}, {"matplotlib", "numpy", "rich"}),

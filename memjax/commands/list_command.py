@@ -2,7 +2,7 @@
 
 import ast
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -13,6 +13,7 @@ from memjax import memories, tasks
 from memjax.commands.shared import make_console
 from memjax.config.overrides import PACKAGE
 from memjax.errors import require
+from memjax.memories.registration import size_fields
 
 USAGE = """\
 memjax list [configs] [memories] [tasks] [--plugin=MODULE ...]
@@ -46,14 +47,15 @@ def _configs(console: Console) -> None:
 def _memories(console: Console) -> None:
     table = _table("Memories", "name", "what it is", "sizes of its own")
     for name, cls in sorted(memories.registry.items()):
-        _row(table, name, _first_line(cls), _fields(cls, {"parent", "name", "num_slots", "dtype"}))
+        own = (field for size, field in size_fields(cls).items() if size != "dtype")
+        _row(table, name, _first_line(cls), _fields(own))
     console.print(table)
 
 
 def _tasks(console: Console) -> None:
     table = _table("Tasks", "name", "what it is", "settings", "family")
     for name, entry in sorted(tasks.registry.items()):
-        _row(table, name, _first_line(entry.make), _fields(entry.spec, set()), entry.family)
+        _row(table, name, _first_line(entry.make), _fields(dataclasses.fields(entry.spec)), entry.family)
     console.print(table)
 
 
@@ -66,12 +68,12 @@ def _first_line(thing: object) -> str:
     return (thing.__doc__ or "").strip().partition("\n")[0]
 
 
-def _fields(cls: type, without: set[str]) -> str:
+def _fields(fields: Iterable[dataclasses.Field]) -> str:
     def one(field: dataclasses.Field) -> str:
         plain = isinstance(field.default, (bool, int, float, str))
         return f"{field.name}={field.default}" if plain else field.name
 
-    return ", ".join(one(field) for field in dataclasses.fields(cls) if field.name not in without)
+    return ", ".join(map(one, fields))
 
 
 def _row(table: Table, *cells: str) -> None:

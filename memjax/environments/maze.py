@@ -158,7 +158,6 @@ def step(
     Returns:
         What the agent sees, the state, the reward, and whether the episode is over.
     """
-    del key
     ahead = jnp.asarray(_AHEAD)[state.facing]
     row, column = state.row + ahead[0], state.column + ahead[1]
     height, width = params.walls.shape[1:]

@@ -15,9 +15,8 @@ from memjax.checks import check_counts, check_widths
 from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
 from memjax.errors import require
 from memjax.experiments.family import Compared, DtypeName, Family, choices, require_whole_streams
-from memjax.experiments.report_columns import ERROR
 from memjax.layers import DNCCell, NTMCell, NUTMCell
-from memjax.reporting.description import Column, Lines, Report, tag_panels
+from memjax.reporting.description import ERROR, Column, Lines, Report, tag_panels
 from memjax.tasks import BitsShape, BitsTask, check_batch
 from memjax.training.data import Layout
 from memjax.training.evaluate import MetricSums
@@ -80,11 +79,6 @@ class AlgorithmicConfig:
     mesh: MeshConfig = field(default_factory=MeshConfig)
 
 
-def check_algorithmic(config: AlgorithmicConfig) -> None:
-    """Raises `MemjaxError` for a mesh that splits sequences."""
-    require_whole_streams(config.mesh)
-
-
 def build_cell(model: CellConfig, shape: BitsShape) -> DNCCell | NTMCell:
     """The cell that a config describes, for a task of this shape."""
     own = {"programs": model.programs} if model.cell == "nutm" else {}
@@ -100,7 +94,6 @@ def algorithmic_recipe(config: AlgorithmicConfig, task: BitsTask) -> Recipe:
     phase = Phase("train", config.training.steps, partial(_init, model), algorithmic_objective(model), measure)
 
     def facts(params: Params, metrics: dict[str, Any]) -> dict[str, Any]:
-        del params
         state = state_bytes(lambda: cell.initialize_carry(jax.random.key(0), (task.shape.inputs,)))
         return {"state_bytes": state, "metrics": metrics | _wrong_bits(metrics)}
 
@@ -131,7 +124,6 @@ def algorithmic_objective(model: nn.RNN) -> Loss:
     """Mean cross-entropy of a bit in each sequence, then over the batch."""
 
     def one(params: Params, frozen: Params, example: Example) -> Metrics:
-        del frozen
         loss, correct, bits = _losses(model, params, example)
         return {"answer_loss": loss / bits, "accuracy": correct / bits}
 
@@ -169,7 +161,7 @@ FAMILY = Family(
     "algorithmic",
     AlgorithmicConfig,
     BitsShape,
-    check_algorithmic,
+    require_whole_streams,
     algorithmic_recipe,
     Compared("cell", lambda: choices(CellConfig, "cell")),
 )

@@ -4,7 +4,6 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from memjax.config import MeshConfig
 from memjax.errors import require
 from memjax.training.phase import Recipe
 
@@ -13,7 +12,7 @@ DtypeName = Literal["float32", "bfloat16"]
 
 
 def _fits(config: Any, kind: str) -> None:
-    del config, kind
+    """A config of any kind is right."""
 
 
 class Compared(NamedTuple):
@@ -70,14 +69,15 @@ def choices(section: type, field: str) -> tuple[str, ...]:
     return typing.get_args(typing.get_type_hints(section)[field])
 
 
-def require_whole_streams(mesh: MeshConfig) -> None:
+def require_whole_streams(config: Any) -> None:
     """For families that do not encode segment by segment, and so cannot split streams.
 
     Raises:
         MemjaxError: for a mesh whose axis "sequence" is not 1.
     """
+    parts = config.mesh.sequence
     require(
-        mesh.sequence == 1,
+        parts == 1,
         f"config.mesh.sequence is for streams that are encoded segment by segment; for this task it must be 1, not "
-        f"{mesh.sequence}",
+        f"{parts}",
     )

@@ -14,11 +14,10 @@ from memjax.checks import LARGEST_WIDTH, at_least, at_most, check_counts, check_
 from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
 from memjax.errors import require
 from memjax.experiments.family import Compared, DtypeName, Family, require_whole_streams
-from memjax.experiments.report_columns import ACCURACY, ERROR
 from memjax.layers import LMM, MAC, MAG, MAL, SurpriseSettings, WindowAttention
 from memjax.models import LanguageModel, MemN2NLanguage, SequenceModel
 from memjax.models.language_model import BLOCK
-from memjax.reporting.description import Column, Report, tag_panels
+from memjax.reporting.description import ACCURACY, ERROR, Column, Report, tag_panels
 from memjax.tasks import SequenceShape, SequenceTask, check_batch
 from memjax.tasks.sequence import NOTHING
 from memjax.training.data import Layout
@@ -102,7 +101,7 @@ class SequenceConfig:
 
 def check_sequence(config: SequenceConfig) -> None:
     """Raises `MemjaxError` for sections that contradict each other."""
-    require_whole_streams(config.mesh)
+    require_whole_streams(config)
     model, length = config.model, getattr(config.task, "length", config.model.chunk)
     require(
         not model.remembers or model.chunk <= length,
@@ -153,7 +152,6 @@ def sequence_objective(model: SequenceModel) -> Loss:
     """Mean answer loss over the targets of each sequence, then over the batch; whole sequences at once."""
 
     def one(params: Params, frozen: Params, example: Example) -> Metrics:
-        del frozen
         rngs = {"dropout": example["key"]}
         logits, _ = model.apply(params, example["tokens"], train=True, rngs=rngs)
         asked = example["target"] != NOTHING

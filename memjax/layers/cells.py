@@ -41,7 +41,6 @@ class ExternalCell(nn.RNNCellBase):
     @nn.nowrap
     def initialize_carry(self, rng: Key, input_shape: tuple[int, ...]) -> State:
         """The carry before the first input, of this shape; it is constant, so that rng is of no account."""
-        del rng
         require_count("features", self.features)
         batch = input_shape[: -self.num_feature_axes]
         return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*batch, *leaf.shape)), self.core().start())

@@ -7,9 +7,9 @@ from typing import ClassVar, Literal, TypeVar
 import flax.linen as nn
 import jax.numpy as jnp
 
-from memjax.checks import at_least
+from memjax.checks import at_least, check_scales, one_of
 from memjax.deprecated import old_keyword
-from memjax.errors import require, unknown
+from memjax.errors import require
 from memjax.typing import Any
 
 S = TypeVar("S", bound="SurpriseSettings")
@@ -60,12 +60,8 @@ class SurpriseSettings:
         at_least(self, 1, "width", "heads", "chunk")
         at_least(self, 0, "persistent")
         require(self.width % self.heads == 0, f"width {self.width} must be a multiple of heads {self.heads}")
-        require(
-            0 < self.time_constant <= 1e6,
-            f"time_constant must be above 0 and at most 1e6, not {self.time_constant}",
-        )
-        if self.gradient_at not in GRADIENTS:
-            raise unknown("gradient_at", self.gradient_at, GRADIENTS)
+        check_scales(self, "time_constant")
+        one_of(self, GRADIENTS, "gradient_at")
         whole = self.gradient_at == "token" or self.persistent % self.chunk == 0
         require(whole, f"persistent {self.persistent} must be a multiple of chunk {self.chunk} with gradient_at=chunk")
 

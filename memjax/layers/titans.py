@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax import ops
+from memjax.checks import at_least
 from memjax.errors import require
 from memjax.layers.lmm import LMM, HeadMemory, SurpriseLayerState
 from memjax.layers.stream_state import check_stream, persistent_tokens
@@ -142,7 +143,7 @@ class MAC(SurpriseLayer):
 
     def setup(self):
         self.remember = HeadMemory(self.settings)
-        require(self.window >= 1, f"window must be at least 1, not {self.window}")
+        at_least(self, 1, "window")
 
         def dense(width):
             return nn.Dense(width, use_bias=False, dtype=self.dtype)

@@ -6,6 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from memjax.checks import at_least
 from memjax.errors import require
 from memjax.layers.stream_state import check_stream, persistent_tokens
 from memjax.typing import Any, Array, Bool, Float, Int
@@ -42,8 +43,8 @@ class WindowAttention(nn.Module):
     dtype: Any = jnp.float32
 
     def setup(self):
-        require(self.window >= 1, f"window must be at least 1, not {self.window}")
-        require(self.persistent >= 0, f"persistent must be at least 0, not {self.persistent}")
+        at_least(self, 1, "window")
+        at_least(self, 0, "persistent")
         rotated = self.heads >= 1 and self.width % (2 * self.heads) == 0
         require(rotated, f"width {self.width} must be a multiple of 2 * heads (positions turn pairs), not {self.heads}")
         self.project = nn.Dense(3 * self.width, use_bias=False, dtype=self.dtype)

@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 
 from memjax import ops
+from memjax.checks import at_least
 from memjax.errors import require
 from memjax.memories.encoders import EPSILON, FeedForward
-from memjax.memories.memory import Memory, Slots, check_features
+from memjax.memories.memory import Memory, Slots, check_features, check_items
 from memjax.typing import Any, Array, Bool, Float, Key
 
 
@@ -73,10 +74,7 @@ class CompressiveMemory(Memory):
     dtype: Any = jnp.float32
 
     def validate(self) -> None:
-        for name in ("num_slots", "width", "segment", "layers", "heads", "rate", "recent"):
-            require(
-                getattr(self, name) >= 1, f"{name.removeprefix('num_')} must be at least 1, not {getattr(self, name)}"
-            )
+        at_least(self, 1, "num_slots", "width", "segment", "layers", "heads", "rate", "recent")
         require(self.width % self.heads == 0, f"width {self.width} must be a multiple of heads {self.heads}")
         least = self.recent * -(-self.segment // self.rate)
         require(
@@ -126,15 +124,14 @@ class CompressiveMemory(Memory):
         )
 
     def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Float[Array, "T N d"]:
-        length, width = items.shape[1:]
-        require(width == self.width, f"items are {width} wide, this memory {self.width}; project the items first")
+        check_items(items, self.width)
+        length = items.shape[1]
         require(length <= self.segment, f"got segments of {length} items; this memory was made for {self.segment}")
         return jnp.where(mask[..., None], items, 0).astype(self.dtype) + self.positions[:length].astype(self.dtype)
 
     def write(
         self, state: CompressiveState, features: Float[Array, "N d"], mask: Bool[Array, "N"], *, key: Key | None = None
     ) -> tuple[CompressiveState, Float[Array, ""]]:
-        del key
         check_features(features, self.width)
         shorter = self.segment - features.shape[0]
         x, mask = jnp.pad(features, ((0, shorter), (0, 0))), jnp.pad(mask, (0, shorter))

@@ -1,6 +1,7 @@
 """Continual Memory (Zhang et al. 2021): the predecessor of Rehearsal Memory, with a multi-head gated update."""
 
 from memjax import ops
+from memjax.checks import at_least
 from memjax.deprecated import old_keyword
 from memjax.errors import require
 from memjax.memories.rehearsal import RehearsalMemory
@@ -33,7 +34,7 @@ class ContinualMemory(RehearsalMemory):
 
     def validate(self) -> None:
         super().validate()
-        require(self.update_heads >= 1, f"update_heads must be at least 1, not {self.update_heads}")
+        at_least(self, 1, "update_heads")
         message = f"width {self.width} must be a multiple of update_heads {self.update_heads}"
         require(self.width % self.update_heads == 0, message)
 

@@ -6,9 +6,9 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from memjax import ops
-from memjax.errors import require
+from memjax.checks import at_least
 from memjax.memories.controlled_core import ControlledCore
-from memjax.memories.memory import Slots
+from memjax.memories.memory import Slots, check_items
 from memjax.memories.tokenwise import TokenwiseMemory
 from memjax.typing import Any, Array, Bool, Float, Key, State
 
@@ -35,8 +35,7 @@ class ControlledMemory(TokenwiseMemory):
     dtype: Any = jnp.float32
 
     def validate(self) -> None:
-        for name, size in (("slots", self.num_slots), ("width", self.width)):
-            require(size >= 1, f"{name} must be at least 1, not {size}")
+        at_least(self, 1, "num_slots", "width")
         self.core()
 
     def setup(self):
@@ -53,13 +52,11 @@ class ControlledMemory(TokenwiseMemory):
         return self.core().start()
 
     def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Any:
-        width = items.shape[-1]
-        require(width == self.width, f"items are {width} wide, this memory {self.width}; project the items first")
+        check_items(items, self.width)
         items = jnp.where(mask[..., None], items, 0).astype(self.dtype)
         return ops.lstm_inputs(self.params_of_step.controller, items)
 
     def write_item(self, state: State, features: Any, *, key: Key | None = None) -> tuple[State, Float[Array, ""]]:
-        del key
         return self.core().step(self.params_of_step, state, features), jnp.zeros((), jnp.float32)
 
     def rows(self, state: State) -> Float[Array, "K W"]:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax import ops
+from memjax.checks import at_least
 from memjax.errors import require
 from memjax.memories.controlled import ControlledMemory
 from memjax.memories.controlled_core import ControlledCore
@@ -70,7 +71,7 @@ class DMSDNC(ControlledMemory):
     refresh: float = 0.1
 
     def validate(self) -> None:
-        require(self.blocks >= 1, f"blocks must be at least 1, not {self.blocks}")
+        at_least(self, 1, "blocks")
         require(self.num_slots % self.blocks == 0, f"slots {self.num_slots} must be a multiple of blocks {self.blocks}")
         super().validate()
         require(0 <= self.refresh <= 1, f"refresh must be in [0, 1], not {self.refresh}")

@@ -174,7 +174,6 @@ class Policy(nn.Module):
     @staticmethod
     def test_key(key: Key) -> Key | None:
         """What a test draws with, given a key that is the same in every test."""
-        del key
         return None
 
     def places(self, size: int) -> int:
@@ -183,17 +182,14 @@ class Policy(nn.Module):
 
     def seen(self, embeddings: Array, encodings: Array) -> Array:
         """What must be held of an entry: its encodings, or all its embeddings for a policy that wants attention."""
-        del embeddings
         return encodings
 
     def own(self, declare: Callable[[], Any]) -> Any:
         """The parameters that the network around it declares for a policy with a cell of its own; None for others."""
-        del declare
         return None
 
     def last(self, new: Any, view: BaseView) -> Any:
         """The entry that is the last candidate."""
-        del view
         return new
 
     def used(self, used: Array, now: Array, view: BaseView) -> Array:
@@ -204,12 +200,10 @@ class Policy(nn.Module):
             now: the time of what has arrived.
             view: what the base network tells the policy.
         """
-        del now, view
         return used
 
     def logits(self, attention: Callable[[], Array]) -> Array | None:
         """The logits of the input's attention to the candidates."""
-        del attention
         return None
 
     def written(self, new: Any, kept: Array, view: BaseView) -> tuple[Any, Array]:

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 
 from memjax import ops
-from memjax.errors import unknown
+from memjax.checks import at_least, one_of
 from memjax.memories.eviction import BaseView
-from memjax.memories.memn2n import check_rows, encode_bags
+from memjax.memories.memn2n import encode_bags
 from memjax.memories.memory import Memory, Slots, check_features
 from memjax.memories.policies import policies
 from memjax.typing import Any, Array, Bool, Float, Key
@@ -85,9 +85,8 @@ class EvictionMemory(Memory):
     dtype: Any = jnp.float32
 
     def validate(self) -> None:
-        check_rows(self.num_slots, self.width)
-        if self.policy not in policies:
-            raise unknown("policy", self.policy, policies)
+        at_least(self, 1, "num_slots", "width")
+        one_of(self, policies, "policy")
 
     def setup(self):
         self.validate()

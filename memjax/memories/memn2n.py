@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax import ops
+from memjax.checks import at_least
 from memjax.errors import require
 from memjax.memories.memory import Memory, Slots, check_features, replicate_over_sequence
 from memjax.typing import Any, Array, Bool, Float, Key
@@ -47,7 +48,7 @@ class MemN2NMemory(Memory):
     dtype: Any = jnp.float32
 
     def validate(self) -> None:
-        check_rows(self.num_slots, self.width)
+        at_least(self, 1, "num_slots", "width")
 
     def setup(self):
         self.validate()
@@ -68,7 +69,6 @@ class MemN2NMemory(Memory):
     def write_stream(
         self, state: Rows, features: Float[Array, "T N d"], mask: Bool[Array, "T N"], *, key: Key | None = None
     ) -> tuple[Rows, Float[Array, ""]]:
-        del key
         check_features(features, self.width)
         features, mask = replicate_over_sequence((features, mask))
         new = jnp.where(mask[..., None], features, 0).astype(state.values.dtype).sum(1)
@@ -82,12 +82,6 @@ class MemN2NMemory(Memory):
     def slots(self, state: Rows) -> Slots:
         filled = state.filled > 0
         return Slots(jnp.where(filled[:, None], state.values + self.ages[::-1], 0), filled)
-
-
-def check_rows(slots: int, width: int) -> None:
-    """Raises `MemjaxError` for sizes that rows cannot have."""
-    for name, size in (("slots", slots), ("width", width)):
-        require(size >= 1, f"{name} must be at least 1, not {size}")
 
 
 def encode_bags(project: nn.Dense, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Float[Array, "T N d"]:

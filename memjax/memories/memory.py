@@ -67,7 +67,6 @@ class Memory(nn.Module):
         Returns:
             A pytree of arrays with leading axes `[T, N]`. Default: the items.
         """
-        del mask
         return items
 
     def write(
@@ -105,16 +104,12 @@ class Memory(nn.Module):
         Returns:
             The state after the stream, and the sum of the auxiliary losses.
         """
-        features, mask = replicate_over_sequence((features, mask))
 
         def step(memory, state, inputs):
             features, mask, key = inputs
             return memory.write(state, features, mask, key=key)
 
-        keys = None if key is None else jax.random.split(key, mask.shape[0])
-        scan = nn.scan(step, variable_broadcast="params", split_rngs={"params": False})
-        state, aux_losses = scan(self, carry_like(state, jax.tree.leaves(features)[0]), (features, mask, keys))
-        return state, aux_losses.sum()
+        return scan_writes(step, self, state, replicate_over_sequence((features, mask)), key)
 
     def slots(self, state: State) -> Slots:
         """The state as K vectors."""
@@ -202,9 +197,17 @@ def memorize(
         return memory.write_stream(state, memory.encode(items, mask), mask, key=key)
 
     step = nn.remat(step, prevent_cse=False) if remat else step
-    keys = None if key is None else jax.random.split(key, blocks)
+    return scan_writes(step, memory, state, (items, mask), key)
+
+
+def scan_writes(
+    step: Callable, memory: Memory, state: State, parts: tuple[Any, Array], key: Key | None
+) -> tuple[State, Float[Array, ""]]:
+    """The state after `step(memory, state, (*part, key))` for each part of a stream, and the sum of the losses."""
+    first = jax.tree.leaves(parts)[0]
+    keys = None if key is None else jax.random.split(key, first.shape[0])
     scan = nn.scan(step, variable_broadcast="params", split_rngs={"params": False})
-    state, aux_losses = scan(memory, carry_like(state, items), (items, mask, keys))
+    state, aux_losses = scan(memory, carry_like(state, first), (*parts, keys))
     return state, aux_losses.sum()
 
 
@@ -234,6 +237,12 @@ def own_state(memory: Memory, state: State) -> State:
             )
         kept.append(leaf.astype(wanted.dtype))
     return jax.tree.unflatten(given, kept)
+
+
+def check_items(items: Float[Array, "*axes d"], width: int) -> None:
+    """Raises `MemjaxError` for items that are not as wide as this memory."""
+    given = items.shape[-1]
+    require(given == width, f"items are {given} wide, this memory {width}; project the items first")
 
 
 def check_features(features: Float[Array, "*axes d"], width: int) -> None:

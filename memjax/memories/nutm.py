@@ -64,7 +64,6 @@ class NUTM(ControlledMemory):
     def write_item(
         self, state: NUTMState, features: Float[Array, "h4"], *, key: Key | None = None
     ) -> tuple[NUTMState, Float[Array, ""]]:
-        del key
         core = self.core().step(self.params_of_step, state.core, features)
         aux_loss = state.penalty * ops.key_similarity(self.params_of_step.interface)
         return NUTMState(core, DECAY * state.penalty), aux_loss

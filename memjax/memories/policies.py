@@ -17,7 +17,6 @@ class Rule(Policy):
     """The highest score is evicted for certain: the order of the scores is all that they say."""
 
     def decide(self, log_probs, key):
-        del key
         evicted = log_probs.argmax()
         return evicted, jnp.where(jnp.arange(log_probs.shape[0]) == evicted, 0.0, NEVER)
 
@@ -44,7 +43,6 @@ class LRU(Rule):
         return -candidates.used.astype(jnp.float32), kept
 
     def seen(self, embeddings, encodings):
-        del encodings
         return embeddings
 
     def used(self, used, now, view):
@@ -83,21 +81,18 @@ class InputMatching(Learned):
         return scores, usage[:, None]
 
     def seen(self, embeddings, encodings):
-        del encodings
         return embeddings
 
     def own(self, declare):
         return declare()
 
     def last(self, new, view):
-        del new
         return view.own_cell()._replace(kept=view.nothing)
 
     def logits(self, attention):
         return attention()
 
     def written(self, new, kept, view):
-        del view
         return new, kept
 
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
+from memjax.checks import LARGEST_COUNT, LARGEST_WIDTH
 from memjax.deprecated import new_names, warn_of_keywords
 from memjax.errors import MemjaxError, require, unknown
 from memjax.memories.compressive import CompressiveMemory
@@ -39,8 +40,6 @@ registry: dict[str, type[Memory]] = {
 
 # Each of these is traced and compiled by itself: of many more than that nobody sees the end.
 COUNTS = {"layers", "rate", "read_heads", "recent"}
-MOST = 100
-LARGEST = 2**20  # of the other sizes: far more than fits; products of larger ones end the process in XLA
 
 WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a name"}
 
@@ -79,24 +78,13 @@ def register_memory(name: str, cls: Any = None) -> Any:
     fine = isinstance(name, str) and name.replace("-", "_").isidentifier()
     require(fine, f"a memory's name has letters, digits, _ and - alone, and begins with a letter; not {name!r:.80}")
     if cls is None:
-        return lambda cls: register_memory(name, _is_memory(cls))
-    taken = registry.get(name)
-    require(
-        taken is None or _path(taken) == _path(_is_memory(cls)),
-        f"the name {name!r} is taken by {'.'.join(_path(taken))}; register {cls!r:.80} under another",
-    )
-    registry[name] = _is_memory(cls)
-    return cls
-
-
-def _is_memory(cls: Any) -> Any:
+        return lambda cls: register_memory(name, cls)
     is_one = isinstance(cls, type) and issubclass(cls, Memory)
     require(is_one, f"a memory is a subclass of memjax.memories.Memory, not {cls!r:.80}")
+    own, taken = (f"{each.__module__}.{each.__qualname__}" for each in (cls, registry.get(name, cls)))
+    require(own == taken, f"the name {name!r} is taken by {taken}; register {cls!r:.80} under another")
+    registry[name] = cls
     return cls
-
-
-def _path(cls: type | None) -> tuple[str, str]:
-    return getattr(cls, "__module__", ""), getattr(cls, "__qualname__", "")
 
 
 def create(name: str, *, slots: int | np.integer, **sizes: Any) -> Memory:
@@ -129,7 +117,8 @@ def create(name: str, *, slots: int | np.integer, **sizes: Any) -> Memory:
         check_size(name, size)
         if size not in fields:
             raise unknown(f"size of the {name} memory", size, [*fields, "slots"])
-    missing = [n for n, f in fields.items() if _has_no_default(f) and n not in sizes]
+    required = (n for n, f in fields.items() if f.default is f.default_factory is dataclasses.MISSING)
+    missing = [n for n in required if n not in sizes]
     if missing:
         raise MemjaxError(f"the {name} memory needs {', '.join(missing)}")
     hints = _kinds(cls)
@@ -160,9 +149,9 @@ def _checked(size: str, kind: Any, value: Any) -> Any:
     value = float(value) if kind is float and type(value) is int and abs(value) < 1e30 else value
     require(type(value) is kind, f"{name} must be {WORDS[kind]}, not {described(value)}")
     if kind is int:
-        most = MOST if size in COUNTS else LARGEST
+        most = LARGEST_COUNT if size in COUNTS else LARGEST_WIDTH
         require(value <= most, f"{name} must be at most {most}, not {described(value)}")
-        require(value >= -LARGEST, f"{name} must be at least 0, not {described(value)}")
+        require(value >= -LARGEST_WIDTH, f"{name} must be at least 0, not {described(value)}")
     return value
 
 
@@ -184,7 +173,3 @@ def check_size(name: str, size: str) -> None:
 def size_fields(cls: type[Memory]) -> dict[str, dataclasses.Field]:
     """What a memory can be given by `create`, beside the slots."""
     return {f.name: f for f in dataclasses.fields(cls) if f.init and f.name not in ("parent", "name", "num_slots")}
-
-
-def _has_no_default(field: dataclasses.Field) -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING

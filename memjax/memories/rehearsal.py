@@ -4,10 +4,11 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from memjax import ops
+from memjax.checks import at_least, check_scales, one_of
 from memjax.deprecated import old_keyword
-from memjax.errors import require, unknown
+from memjax.errors import require
 from memjax.memories.encoders import GRUEncoder, TransformerEncoder
-from memjax.memories.memory import Memory, Slots, replicate_over_sequence
+from memjax.memories.memory import Memory, Slots, check_items, replicate_over_sequence
 from memjax.memories.weights import additive_params, gru_params
 from memjax.typing import Any, Array, Bool, Float, Key, Normalize
 
@@ -60,20 +61,13 @@ class RehearsalMemory(Memory):
     dtype: Any = jnp.float32
 
     def validate(self) -> None:
-        for name in ("num_slots", "width", "segment", "heads"):
-            require(
-                getattr(self, name) >= 1, f"{name.removeprefix('num_')} must be at least 1, not {getattr(self, name)}"
-            )
-        require(self.layers >= 0, f"layers must be at least 0, not {self.layers}")
+        at_least(self, 1, "num_slots", "width", "segment", "heads")
+        at_least(self, 0, "layers")
         require(self.width % self.heads == 0, f"width {self.width} must be a multiple of heads {self.heads}")
-        if self.encoder not in ("transformer", "gru"):
-            raise unknown("encoder", self.encoder, ("transformer", "gru"))
-        for name in ("initial_std", "time_constant", "write_gain"):
-            sound = 0 < getattr(self, name) <= 1e6
-            require(sound, f"{name} must be above 0 and at most 1e6, not {getattr(self, name)}")
+        one_of(self, ("transformer", "gru"), "encoder")
+        check_scales(self, "initial_std", "time_constant", "write_gain")
         require(self.encoder != "gru" or self.width % 2 == 0, f"width {self.width} must be even for the gru encoder")
-        if self.normalize not in ("slots", "items"):
-            raise unknown("normalize", self.normalize, ("slots", "items"))
+        one_of(self, ("slots", "items"), "normalize")
 
     def setup(self):
         self.validate()
@@ -95,8 +89,7 @@ class RehearsalMemory(Memory):
         return self.start
 
     def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> ops.SegmentFeatures:
-        width = items.shape[-1]
-        require(width == self.width, f"items are {width} wide, this memory {self.width}; project the items first")
+        check_items(items, self.width)
         return ops.segment_features(self.params_of_write, self.encode_segments(items, mask))
 
     def write(
@@ -107,7 +100,6 @@ class RehearsalMemory(Memory):
         *,
         key: Key | None = None,
     ) -> tuple[Float[Array, "K d"], Float[Array, ""]]:
-        del key
         slots = ops.write_segment(self.params_of_write, state, features, mask, normalize=self.normalize)
         return slots, jnp.zeros((), jnp.float32)
 
@@ -119,7 +111,6 @@ class RehearsalMemory(Memory):
         *,
         key: Key | None = None,
     ) -> tuple[Float[Array, "K d"], Float[Array, ""]]:
-        del key
         features, mask = replicate_over_sequence((features, mask))
         slots = ops.write_stream(self.params_of_write, state, features, mask, normalize=self.normalize, remat=True)
         return slots, jnp.zeros((), jnp.float32)

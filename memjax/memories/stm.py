@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 
 from memjax import ops
+from memjax.checks import at_least, check_scales
 from memjax.deprecated import old_keyword
 from memjax.errors import require
-from memjax.memories.memory import Slots
+from memjax.memories.memory import Slots, check_items
 from memjax.memories.tokenwise import TokenwiseMemory
 from memjax.typing import Any, Array, Bool, Float, Key
 
@@ -55,14 +56,9 @@ class TwoMemory(TokenwiseMemory):
     dtype: Any = jnp.float32
 
     def validate(self) -> None:
-        for name in ("num_slots", "width"):
-            require(
-                getattr(self, name) >= 1, f"{name.removeprefix('num_')} must be at least 1, not {getattr(self, name)}"
-            )
+        at_least(self, 1, "num_slots", "width")
         require(self.memory_width >= 2, f"memory_width must be at least 2, to be normed, not {self.memory_width}")
-        require(
-            0 < self.time_constant <= 1e6, f"time_constant must be above 0 and at most 1e6, not {self.time_constant}"
-        )
+        check_scales(self, "time_constant")
 
     def setup(self):
         self.validate()
@@ -90,8 +86,7 @@ class TwoMemory(TokenwiseMemory):
         return ops.TwoMemoryState(jnp.zeros((size, size)), jnp.zeros((self.num_slots, size, size)))
 
     def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> ops.TwoMemoryFeatures:
-        width = items.shape[-1]
-        require(width == self.width, f"items are {width} wide, this memory {self.width}; project the items first")
+        check_items(items, self.width)
         x = jnp.where(mask[..., None], items, 0)
         gates = self.gates(x.astype(jnp.promote_types(x.dtype, jnp.float32)))
         return ops.TwoMemoryFeatures(self.left(x), self.right(x), self.address(x), gates)
@@ -99,7 +94,6 @@ class TwoMemory(TokenwiseMemory):
     def write_item(
         self, state: ops.TwoMemoryState, features: ops.TwoMemoryFeatures, *, key: Key | None = None
     ) -> tuple[ops.TwoMemoryState, Float[Array, ""]]:
-        del key
         return ops.two_memory_step(self.step_params, state, features), jnp.zeros((), jnp.float32)
 
     def slots(self, state: ops.TwoMemoryState) -> Slots:
@@ -109,6 +103,5 @@ class TwoMemory(TokenwiseMemory):
 
 
 def _inclined_to_keep(key, shape, dtype=jnp.float32):
-    del key
     admit, keep = jnp.split(jnp.zeros(shape, dtype), 2)
     return jnp.concatenate([admit, keep + 1])

@@ -9,10 +9,11 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
 from memjax import ops
+from memjax.checks import at_least, check_scales
 from memjax.deprecated import old_keyword
 from memjax.errors import require
 from memjax.memories.encoders import TransformerEncoder
-from memjax.memories.memory import Memory, Slots, replicate_over_sequence, stream_shards
+from memjax.memories.memory import Memory, Slots, check_items, replicate_over_sequence, stream_shards
 from memjax.typing import Any, Array, Bool, Float, Key
 
 EPSILON = 1e-6
@@ -82,17 +83,12 @@ class SurpriseMemory(Memory):
     dtype: Any = jnp.float32
 
     def validate(self) -> None:
-        for name in ("num_slots", "width", "segment", "heads", "memory_heads"):
-            require(
-                getattr(self, name) >= 1, f"{name.removeprefix('num_')} must be at least 1, not {getattr(self, name)}"
-            )
-        require(self.layers >= 0, f"layers must be at least 0, not {self.layers}")
+        at_least(self, 1, "num_slots", "width", "segment", "heads", "memory_heads")
+        at_least(self, 0, "layers")
         for name in ("heads", "memory_heads"):
             heads = getattr(self, name)
             require(self.width % heads == 0, f"width {self.width} must be a multiple of {name} {heads}")
-        require(
-            0 < self.time_constant <= 1e6, f"time_constant must be above 0 and at most 1e6, not {self.time_constant}"
-        )
+        check_scales(self, "time_constant")
 
     def setup(self):
         self.validate()
@@ -110,10 +106,9 @@ class SurpriseMemory(Memory):
         return empty_memory(self.memory_heads, self.width)
 
     def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Tokens:
-        width = items.shape[-1]
-        require(width == self.width, f"items are {width} wide, this memory {self.width}; project the items first")
+        check_items(items, self.width)
         x = self.encode_segments(items, mask)
-        split = (*x.shape[:-1], self.memory_heads, width // self.memory_heads)
+        split = (*x.shape[:-1], self.memory_heads, self.width // self.memory_heads)
         keys, values = (nn.silu(of(x)).astype(jnp.float32).reshape(split) for of in (self.key_of, self.value_of))
         logits = self.gates(x.astype(jnp.float32))
         gates = surprise_gates(

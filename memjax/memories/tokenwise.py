@@ -6,8 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from memjax.memories.memory import Memory
-from memjax.ops.recurrence import carry_like
+from memjax.memories.memory import Memory, scan_writes
 from memjax.typing import Any, Array, Bool, Float, Key, State
 
 
@@ -48,7 +47,4 @@ def _write_items(
         after = jax.tree.map(lambda new, old: jnp.where(real, new, old), after, state)
         return after, jnp.where(real, aux_loss, 0.0)
 
-    keys = None if key is None else jax.random.split(key, mask.shape[0])
-    scan = nn.scan(step, variable_broadcast="params", split_rngs={"params": False})
-    state, aux_losses = scan(memory, carry_like(state, jax.tree.leaves(features)[0]), (features, mask, keys))
-    return state, aux_losses.sum()
+    return scan_writes(step, memory, state, (features, mask), key)

@@ -21,7 +21,6 @@ def _kept(time_constant: float):
     """Biases of a GRU, zero but for the update gate: at rest it is `time_constant / (time_constant + 1)`, .5 for 1."""
 
     def init(key, shape):
-        del key
         reset, update, candidate = jnp.split(jnp.zeros(shape), 3, axis=-1)
         return jnp.concatenate([reset, update + math.log(time_constant), candidate], axis=-1)
 
@@ -102,7 +101,6 @@ def lstm_params(module: nn.Module, name: str, inputs: int, again: int, hidden: i
     """
 
     def remembering(key, shape):
-        del key
         return jnp.zeros(shape).at[hidden : 2 * hidden].set(1.0)
 
     return LSTMParams(

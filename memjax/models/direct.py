@@ -60,7 +60,6 @@ class DirectlyReason(Direct):
     def memorize(
         self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], *, key: Key | None = None
     ) -> tuple[Slots, Float[Array, ""]]:
-        del key
         last, _ = self.states(stream, mask)
         return Slots(last[None], jnp.ones(1, bool)), jnp.zeros((), jnp.float32)
 
@@ -91,7 +90,6 @@ class MultiHopReason(DirectlyReason):
     def memorize(
         self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], *, key: Key | None = None
     ) -> tuple[Slots, Float[Array, ""]]:
-        del key
         _, states = self.states(stream, mask)
         return Slots(states, mask.reshape(-1)), jnp.zeros((), jnp.float32)
 
@@ -121,7 +119,6 @@ class HistorySampler(Direct):
     def memorize(
         self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], *, key: Key | None = None
     ) -> tuple[Slots, Float[Array, ""]]:
-        del key
         items = jnp.where(mask[..., None], self.embed(jnp.where(mask, stream, 0)), 0)
         means = items.sum(1) / jnp.maximum(mask.sum(1, keepdims=True), 1).astype(items.dtype)
         return Slots(means, mask.any(1)), jnp.zeros((), jnp.float32)

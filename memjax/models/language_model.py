@@ -7,6 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from memjax.checks import at_least
 from memjax.errors import require
 from memjax.models.memory_network_language import MemN2NLanguage
 from memjax.models.tokens import check_tokens
@@ -51,9 +52,8 @@ class LanguageModel(nn.Module):
     dtype: Any = jnp.float32
 
     def setup(self):
-        for name in ("vocabulary", "width", "depth"):
-            require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
-        require(self.hidden >= 0, f"hidden must be at least 0, not {self.hidden}")
+        at_least(self, 1, "vocabulary", "width", "depth")
+        at_least(self, 0, "hidden")
         require(0 <= self.dropout < 1, f"dropout must be in [0, 1), not {self.dropout}")
         self.embed = nn.Embed(
             self.vocabulary, self.width, embedding_init=nn.initializers.normal(self.width**-0.5), dtype=self.dtype

@@ -8,14 +8,14 @@ import jax
 import jax.numpy as jnp
 
 from memjax import ops
-from memjax.errors import require, require_count, unknown
+from memjax.checks import one_of
+from memjax.errors import require, require_count
 from memjax.memories import Slots
 from memjax.ops.memory_network import Encoding, hop_over
 from memjax.tasks.stream_task import TaskShape
 from memjax.typing import Any, Array, Bool, Float, Int, Key, Literal
 
 NOISE = 0.1
-_TYINGS, _ENCODINGS = ("adjacent", "layer_wise"), ("position", "bag")
 
 
 def answer_rows(vocabulary: Sequence[str], answers: Sequence[str]) -> tuple[int, ...]:
@@ -245,9 +245,8 @@ class MemN2N(nn.Module):
 
     def _check(self) -> None:
         shape = self.shape
-        for name, known in (("tying", _TYINGS), ("encoding", _ENCODINGS)):
-            if getattr(self, name) not in known:
-                raise unknown(name, getattr(self, name), known)
+        one_of(self, ("adjacent", "layer_wise"), "tying")
+        one_of(self, ("position", "bag"), "encoding")
         for name in ("width", "hops", "memory"):
             require_count(f"{name} of MemN2N", getattr(self, name))
         if self.places is not None:

@@ -9,11 +9,11 @@ import jax.numpy as jnp
 
 from memjax.errors import require, require_count
 from memjax.layers.stream_state import check_state
+from memjax.layers.window_attention import FAR
 from memjax.models.tokens import check_tokens
 from memjax.typing import Any, Array, Bool, Float, Int
 
 QUESTION = 0.1  # every number of the first query, which is learned nowhere
-_OUT = -1e30  # a score that no softmax sees; -inf would be NaN where nothing may be seen
 
 
 class WordsState(NamedTuple):
@@ -103,7 +103,7 @@ class MemN2NLanguage(nn.Module):
         """One hop of every position; row l + j is the j-th that position l sees, oldest first, `R = L + M - 1`."""
         exact = partial(jnp.matmul, preferred_element_type=jnp.float32)
         key_times, value_times = (times[::-1].astype(self.dtype) for times in (self.key_times, self.value_times))
-        scores = _to_window(jnp.where(real, exact(queries, keys.T), _OUT), self.memory)
+        scores = _to_window(jnp.where(real, exact(queries, keys.T), FAR), self.memory)
         shares = jax.nn.softmax(scores + exact(queries, key_times.T)).astype(self.dtype)
         read = exact(_to_rows(shares), values) + exact(shares, value_times)
         after = exact(queries, self.transition.astype(self.dtype).T) + read

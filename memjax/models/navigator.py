@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax import ops
-from memjax.errors import require, unknown
+from memjax.checks import at_least, one_of
 from memjax.memories.eviction import BaseView
 from memjax.memories.policies import policies
 from memjax.memories.weights import glorot_gru_params, lstm_params
@@ -121,11 +121,9 @@ class Navigator(nn.Module):
     nop: bool = True
 
     def setup(self):
-        for name in ("codes", "actions", "width", "entries"):
-            require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
-        for name, known in (("base", BASES), ("policy", policies)):
-            if getattr(self, name) not in known:
-                raise unknown(name, getattr(self, name), known)
+        at_least(self, 1, "codes", "actions", "width", "entries")
+        one_of(self, BASES, "base")
+        one_of(self, policies, "policy")
         width = self.width
         # Some names in checkpoints are those of the first version.
         self.evictor = policies[self.policy](width, name="chooses")

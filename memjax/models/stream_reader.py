@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from memjax import ops
-from memjax.errors import require, unknown
+from memjax.checks import at_least, one_of
+from memjax.errors import require
 from memjax.memories.eviction import BaseView
 from memjax.memories.policies import policies
 from memjax.memories.weights import glorot_gru_params
@@ -112,11 +113,9 @@ class StreamReader(nn.Module):
     nop: bool = True
 
     def setup(self):
-        for name in ("width", "hops", "entries"):
-            require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
+        at_least(self, 1, "width", "hops", "entries")
         require(len(self.answers) > 0, "a reader needs at least one answer")
-        if self.policy not in policies:
-            raise unknown("policy", self.policy, policies)
+        one_of(self, policies, "policy")
         rows = self.entries + 1  # the line itself is one of the candidates
         shape = TaskShape(self.words, rows, self.line, self.words, self.line, "classes", len(self.answers))
         self.base = MemN2N(shape, self.answers, self.width, self.hops, memory=rows)

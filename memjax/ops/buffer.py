@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from memjax.errors import require
 from memjax.ops.checked import checked
+from memjax.ops.recurrence import as_column
 from memjax.typing import Array, Float, Int, PyTree, Shaped
 
 Entry = PyTree[Shaped[Array, "..."]]
@@ -51,7 +52,7 @@ def buffer_append(buffer: Buffer, entry: Entry) -> Buffer:
 
     def put(entries: Array, new: Array) -> Array:
         new = jnp.asarray(new, entries.dtype)
-        return jnp.where(_column(jnp.arange(size) == buffer.filled, entries), new, entries)
+        return jnp.where(as_column(jnp.arange(size) == buffer.filled, entries), new, entries)
 
     return Buffer(jax.tree.map(put, buffer.entries, entry), jnp.minimum(buffer.filled + 1, size))
 
@@ -84,7 +85,7 @@ def buffer_evict(buffer: Buffer, index: Int[Array, ""], entry: Entry) -> Buffer:
     def move(entries: Array, new: Array) -> Array:
         # Shifted and chosen, not gathered: gathers by computed indices have no gradient on an Explicit mesh.
         shifted = jnp.concatenate([entries[1:], jnp.asarray(new, entries.dtype)[None]])
-        return jnp.where(_column(jnp.arange(size) >= index, entries), shifted, entries)
+        return jnp.where(as_column(jnp.arange(size) >= index, entries), shifted, entries)
 
     appended = buffer_append(buffer, entry)
     moved = Buffer(jax.tree.map(move, buffer.entries, entry), buffer.filled)
@@ -131,7 +132,7 @@ def straight_through_evict(
         if not jnp.issubdtype(entries.dtype, jnp.floating):
             return after
         moved = jnp.concatenate([entries[1:], jnp.asarray(new, entries.dtype)[None]]) - entries
-        return after + _column(through, entries).astype(entries.dtype) * jax.lax.stop_gradient(moved)
+        return after + as_column(through, entries).astype(entries.dtype) * jax.lax.stop_gradient(moved)
 
     after = buffer_evict(buffer, index, entry)
     return Buffer(jax.tree.map(learn, after.entries, buffer.entries, entry), after.filled)
@@ -149,7 +150,3 @@ def _size(buffer: Buffer, entry: Entry) -> int:
             f"an entry of a buffer of {list(entries.shape)} must be {list(entries.shape[1:])}, not {list(new.shape)}",
         )
     return leaves[0].shape[0]
-
-
-def _column(mask: Array, like: Array) -> Array:
-    return mask.reshape(-1, *[1] * (like.ndim - 1))

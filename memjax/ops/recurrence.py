@@ -42,6 +42,11 @@ def carry_like(state: PyTree, x: Array) -> PyTree:
     return jax.tree.map(lambda leaf: jnp.where(varying, leaf, leaf), state)
 
 
+def as_column(x: Array, like: Array) -> Array:
+    """x, a number for each entry of the first axis of `like`, in the shape that is broadcast along its other axes."""
+    return x.reshape(-1, *[1] * (like.ndim - 1))
+
+
 @checked
 def linear_recurrence(
     decay: Float[Array, "T *axes"],

@@ -152,13 +152,10 @@ def _features(
     items = jax.tree.map(lambda x: jnp.where(mask[..., None], x, 0), items)
     if not isinstance(items, SegmentFeatures):
         return segment_features(params, items)
-    gates, given = math.prod(jnp.shape(_grus(params.update).b_x)), items.values.shape[-1]
+    grus = params.update if isinstance(params.update, GRUParams) else params.update.gru
+    gates, given = math.prod(jnp.shape(grus.b_x)), items.values.shape[-1]
     require(given == gates, f"these features are of other weights: their values are {given} wide, not {gates}")
     return items
-
-
-def _grus(update: GRUParams | MultiHeadGRUParams) -> GRUParams:
-    return update if isinstance(update, GRUParams) else update.gru
 
 
 def _write(

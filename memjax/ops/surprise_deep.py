@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from memjax.errors import MemjaxError, one_line, require
 from memjax.ops import surprise_chunk as chunk
 from memjax.ops.checked import checked
+from memjax.ops.recurrence import as_column
 from memjax.ops.surprise_recurrence import momentum_recurrence
 from memjax.ops.surprise_state import Gate, SurpriseState, check_gates, check_state, over_chunks, state_dtype
 from memjax.typing import Any, Array, Bool, Float, PyTree
@@ -253,7 +254,7 @@ def _unrolled(impl, read, apply, loss, state, tokens, mask):
     leaves, treedef = jax.tree.flatten(weights)
     states = []
     for w, s, slope in zip(leaves, jax.tree.leaves(momenta), jax.tree.leaves(slopes), strict=True):
-        surprise = -lr.reshape(-1, *[1] * w.ndim) * slope
+        surprise = -as_column(lr, slope) * slope
         states.append(momentum_recurrence(log_keep, log_momentum, surprise, (w, s), mask=mask, impl=impl))
     every, all_momenta = (treedef.unflatten([pair[i] for pair in states]) for i in (0, 1))
     out = jax.vmap(apply, (0 if read == "token" else None, 0))(every if read == "token" else weights, q)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax.ops.checked import checked
-from memjax.ops.recurrence import carry_like
+from memjax.ops.recurrence import as_column, carry_like
 from memjax.ops.surprise_state import Gate, check_gates, state_dtype
 from memjax.typing import Array, Bool, Float
 
@@ -53,12 +53,10 @@ def momentum_recurrence(
     surprise, log_keep, log_momentum = (x.astype(dtype) for x in (surprise, log_keep, log_momentum))
     state = (state[0].astype(dtype), state[1].astype(dtype))
 
-    def wide(gate: Array) -> Array:
-        return gate.reshape(-1, *[1] * (surprise.ndim - 1))
-
     # What is masked may hold anything, even NaN, which would come back in the gradient.
     log_keep, log_momentum = (jnp.where(mask, log, 0) for log in (log_keep, log_momentum))
-    keep, eta, written = wide(jnp.exp(log_keep)), wide(jnp.exp(log_momentum)), wide(mask)
+    keep, eta = as_column(jnp.exp(log_keep), surprise), as_column(jnp.exp(log_momentum), surprise)
+    written = as_column(mask, surprise)
     surprise = jnp.where(written, surprise, 0)
     if impl == "sequential":
 

@@ -10,7 +10,7 @@ from memjax.ops.checked import checked
 from memjax.ops.recurrence import carry_like
 from memjax.ops.surprise import Impl, surprise_linear
 from memjax.ops.surprise_chunk import exact
-from memjax.ops.surprise_state import Gate, SurpriseState, check_gates, check_state, state_dtype
+from memjax.ops.surprise_state import Gate, SurpriseState, check_state, state_dtype
 from memjax.typing import Array, Bool, Float
 
 
@@ -75,7 +75,6 @@ def surprise_linear_sharded(
     >>> out.tolist(), state.memory.tolist()
     ([[3.0]], [[3.0], [0.0]])
     """
-    check_gates({"log_keep": log_keep, "log_momentum": log_momentum, "lr": lr}, mask)
     (length, dk), dv = k.shape, v.shape[1]
     anchored = gradient_at == "chunk"
     require(

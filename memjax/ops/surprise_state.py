@@ -10,7 +10,7 @@ import numpy as np
 
 from memjax.errors import MemjaxError, require
 from memjax.ops.axes import ONE_FOR_ALL
-from memjax.ops.recurrence import carry_like, recomputed
+from memjax.ops.recurrence import as_column, carry_like, recomputed
 from memjax.typing import Annotated, Any, Array, Bool, Float, PyTree
 
 Gate = Annotated[Float[Array, "L"], ONE_FOR_ALL]
@@ -89,17 +89,14 @@ def over_chunks(
     first = mask & (jnp.cumsum(mask) == 1)
     padded = jnp.pad(mask, (0, -length % size))
 
-    def wide(of_tokens: Array, x: Array) -> Array:
-        return of_tokens.reshape(-1, *[1] * (x.ndim - 1))
-
     def cut(x: Array) -> Array:
         if whole:
             return x.reshape(-1, size, *x.shape[1:])
         # What is masked may hold anything, even NaN, and 0 * NaN is NaN. In its place the first real token, if there is
         # one: at 0 the gradient of a loss may be NaN as well.
-        real = jax.lax.stop_gradient(jnp.where(wide(first, x), x, 0).sum(0))
+        real = jax.lax.stop_gradient(jnp.where(as_column(first, x), x, 0).sum(0))
         x = jnp.pad(x, ((0, -length % size), *[(0, 0)] * (x.ndim - 1)))
-        return jnp.where(wide(padded, x), x, real).reshape(-1, size, *x.shape[1:])
+        return jnp.where(as_column(padded, x), x, real).reshape(-1, size, *x.shape[1:])
 
     chunks = jax.tree.map(cut, tokens), padded.reshape(-1, size)
     state = carry_like(state, jax.tree.leaves(tokens)[0])

@@ -69,6 +69,17 @@ def number_text(shown: float, kind: Number) -> str:
     return f"{shown:,.1f}" if kind != "number" or abs(shown) >= 10 else f"{shown:.3g}"
 
 
+def count_text(value: Any) -> str:
+    """A count, as it stands in a file, as text."""
+    return number_text(number(value), "count")
+
+
+def kibibytes_text(value: Any) -> str:
+    """A number of bytes, as it stands in a file, in KiB as text."""
+    kibibytes = number(value) / 1024
+    return f"{kibibytes:,.1f}" if math.isfinite(kibibytes) else MISSING
+
+
 def tag_values(metrics: Any, tag: str) -> dict[str, tuple[float, float]]:
     """`{value: (accuracy, examples)}` of a tag of an evaluation's metrics, in its own order; {} without the tag."""
     values = pick(metrics, "tags", tag)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from memjax.reporting.columns import MISSING, column_value, number_text
+from memjax.reporting.columns import MISSING, column_value, count_text, kibibytes_text, number_text
 from memjax.reporting.default_report import report_of
 from memjax.reporting.run_folder import LAST, Run, number, pick
 from memjax.reporting.tables import Row, result_columns
@@ -85,8 +85,8 @@ def comparison_rows(found: Mapping[str, Mapping[str, Any]]) -> list[Row]:
         | {column: _spread(result) for column, result in found[name]["results"].items()}
         | {
             "seeds": str(found[name]["seeds"]),
-            "parameters": _count(found[name]["parameters"]),
-            "state KiB": _fixed(found[name]["state_bytes"], 1024),
+            "parameters": count_text(found[name]["parameters"]),
+            "state KiB": kibibytes_text(found[name]["state_bytes"]),
             "ms per step": _pace(found[name]),
         }
         for name in sorted(found, key=lambda name: _rank(found[name]["results"]))
@@ -124,11 +124,3 @@ def _pace(row: Mapping[str, Any]) -> str:
         return MISSING
     quartiles = " to ".join(f"{1e3 * end:,.1f}" for end in ends)
     return f"{1e3 * middle:,.1f}" + (f" ({quartiles})" if row["seconds_readings"] > 1 else "")
-
-
-def _count(value: Any) -> str:
-    return number_text(number(value), "count")
-
-
-def _fixed(value: Any, unit: int) -> str:
-    return f"{number(value) / unit:,.1f}" if math.isfinite(number(value)) else MISSING

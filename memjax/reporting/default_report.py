@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from memjax.reporting.description import (
+    ACCURACY,
+    ERROR,
     OWN_COLUMNS,
     BufferPicture,
     Column,
@@ -18,8 +20,6 @@ from memjax.reporting.description import (
 from memjax.reporting.run_folder import Run, number, pick
 
 STANDARD = ("accuracy", "answer_loss", "loss", "answers", "examples", "diverged")  # what every test has
-ERROR = Column("error %", ("accuracy",), "error", "lower")
-ACCURACY = Column("accuracy %", ("accuracy",), "percent", "higher")
 PICTURES: dict[str, Panel] = {
     "buffer": BufferPicture("buffer", "What the buffer held", "What the buffer held at each step.", ("buffer",)),
     "maze": WalkPicture("walk", "What the agent saw and held", "A test episode in a maze.", ("maze",)),

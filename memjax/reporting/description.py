@@ -61,6 +61,10 @@ class Column:
     over: float | None = None
 
 
+ERROR = Column("error %", ("accuracy",), "error", "lower")
+ACCURACY = Column("accuracy %", ("accuracy",), "percent", "higher")
+
+
 @dataclass(frozen=True)
 class Phase:
     """A phase of training before the last one: what its curves are called, and its row in the table of results.

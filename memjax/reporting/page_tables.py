@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from memjax.reporting.columns import MISSING, number_text
+from memjax.reporting.columns import MISSING, count_text, number_text
 from memjax.reporting.default_report import report_of
 from memjax.reporting.run_folder import Run, distinct_names, number, pick
 from memjax.reporting.tables import Row, interval_text, result_columns, result_row
@@ -32,13 +32,8 @@ def validation_rows(runs: Sequence[Run]) -> list[Row]:
 
 def _split_row(run: str, split: str, step: Any, results: Row, metrics: Any) -> Row:
     loss = number_text(number(pick(metrics, "answer_loss")), "number")
-    counts = {"examples": pick(metrics, "examples"), "step": step}
-    return (
-        {"run": run, "split": split}
-        | results
-        | {"answer loss": loss}
-        | {name: number_text(number(count), "count") for name, count in counts.items()}
-    )
+    counts = {"examples": count_text(pick(metrics, "examples")), "step": count_text(step)}
+    return {"run": run, "split": split} | results | {"answer loss": loss} | counts
 
 
 def headline(run: Run, runs: Sequence[Run]) -> tuple[str, str]:
@@ -49,7 +44,7 @@ def headline(run: Run, runs: Sequence[Run]) -> tuple[str, str]:
     name = column.name.removesuffix(" %")
     unit = "%" if name != column.name else ""
     words = [name, f"95% interval {interval}" if interval != MISSING else ""]
-    examples = number_text(number(evaluation.get("examples")), "count")
+    examples = count_text(evaluation.get("examples"))
     words.append(f"{examples} examples" if examples != MISSING else "")
     return result_row([column], metrics)[column.name] + unit, ", ".join(filter(None, words))
 

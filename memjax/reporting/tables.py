@@ -7,10 +7,19 @@ from typing import Any
 import numpy as np
 
 from memjax.errors import require
-from memjax.reporting.columns import MISSING, column_interval, column_text, number_text, shown_value, tag_values
+from memjax.reporting.columns import (
+    MISSING,
+    column_interval,
+    column_text,
+    count_text,
+    kibibytes_text,
+    number_text,
+    shown_value,
+    tag_values,
+)
 from memjax.reporting.default_report import report_of
 from memjax.reporting.description import Column, TagTable
-from memjax.reporting.run_folder import Run, distinct_names, last_step, number, pick, with_parts
+from memjax.reporting.run_folder import Run, distinct_names, last_step, pick, with_parts
 
 WORDS = ("run", "evaluation", "task", "system")
 SIZES = ("examples", "parameters", "state KiB", "steps", "time")
@@ -48,12 +57,11 @@ def _rows(part: Run, name: str, runs: Sequence[Run]) -> list[Row]:
     report, evaluation = report_of(part, runs), part.evaluation or {}
     split = str(evaluation.get("split") or MISSING)
     common = {"run": name, "evaluation": part.part or split, "task": part.task or MISSING}
-    kibibytes = number(evaluation.get("state_bytes")) / 1024
-    examples = _count(evaluation.get("examples"))
+    examples = count_text(evaluation.get("examples"))
     own = {
         "examples": examples,
-        "parameters": _count(evaluation.get("parameters")),
-        "state KiB": f"{kibibytes:,.1f}" if math.isfinite(kibibytes) else MISSING,
+        "parameters": count_text(evaluation.get("parameters")),
+        "state KiB": kibibytes_text(evaluation.get("state_bytes")),
         "steps": _steps(part),
         "time": duration(training_seconds(part)),
     }
@@ -62,7 +70,7 @@ def _rows(part: Run, name: str, runs: Sequence[Run]) -> list[Row]:
     rows = [common | {"system": part.label} | result_row(report.columns, metrics) | interval | own]
     for phase in report.phases:
         if phase.system and (metrics := pick(evaluation, phase.name)):
-            own = {"examples": examples, "steps": _count(last_step(part, phase.name))}
+            own = {"examples": examples, "steps": count_text(last_step(part, phase.name))}
             own[INTERVAL] = interval_text(report.first, metrics)
             rows.append(common | {"system": phase.system} | result_row(report.columns, metrics) | own)
     return rows
@@ -166,8 +174,4 @@ def duration(seconds: float | int) -> str:
 def _steps(run: Run) -> str:
     if run.unfinished:
         return run.unfinished.removeprefix("step ")
-    return number_text(run.step, "count") if run.step else MISSING
-
-
-def _count(value: Any) -> str:
-    return number_text(number(value), "count")
+    return count_text(run.step) if run.step else MISSING

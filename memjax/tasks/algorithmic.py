@@ -8,9 +8,9 @@ import numpy as np
 
 from memjax.checks import at_least
 from memjax.errors import require
-from memjax.tasks.random import fold, uniform
-from memjax.tasks.sequence import check_indices, rising_lengths
-from memjax.tasks.stream_task import Batch, Split, check_batch, check_ids, require_fields
+from memjax.tasks.random import check_seed, example_keys, fold, uniform
+from memjax.tasks.sequence import rising_lengths
+from memjax.tasks.stream_task import Batch, Split, check_batch, check_indices, check_tags, require_fields
 
 VECTORS_OF_AN_ITEM = 3  # of associative recall
 LONGEST = 2**16  # steps of a sequence: more is a mistake
@@ -48,7 +48,16 @@ class AlgorithmicSpec:
     seed: int
 
     def __post_init__(self):
-        _check_spec(self)
+        least = _least(self)
+        at_least(self, 1, "bits", "repeats", "train", "valid", "test")
+        require(
+            least <= self.shortest <= self.longest,
+            f"shortest {self.shortest} must be from {least} to longest {self.longest}",
+        )
+        check_seed(self.seed)
+        tested = rising_lengths(self.test_lengths, "test_lengths", least)
+        steps = _steps(self, max(self.longest, tested[-1]))
+        require(steps <= LONGEST, f"longest and test_lengths make sequences of {steps} steps; at most {LONGEST}")
 
 
 @dataclass(frozen=True)
@@ -108,8 +117,7 @@ def _check(shape: BitsShape, batch: Batch) -> None:
         require(batch[name].shape == (*steps, width), f"{name} must be {[*steps, width]}, not {batch[name].shape}")
     require(np.isin(batch["bits"], (0, 1)).all(), "bits must be 0 or 1")
     require(batch["asked"].any(axis=1).all(), "nothing is asked of a sequence")
-    for tag, values in shape.tags.items():
-        check_ids(f"the tag {tag} is", batch[tag], 0, len(values))
+    check_tags(batch, shape.tags)
 
 
 class Algorithmic:
@@ -140,7 +148,7 @@ class Algorithmic:
 
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
         spec, indices = self.spec, check_indices(indices, self.size(split), split)
-        keys = fold(fold(fold(np.uint64(spec.seed), 3), ("train", "valid", "test").index(split)), indices)
+        keys = example_keys(spec.seed, 3, split, indices)
         if split == "test":
             tag = indices // spec.test
             count = np.array(self._tested)[tag]
@@ -215,16 +223,3 @@ def _ask(bits: np.ndarray, asked: np.ndarray, start: int, said: np.ndarray) -> N
 def _least(spec: AlgorithmicSpec) -> int:
     """The fewest vectors or items of a sequence."""
     return 2 if spec.kind == "associative_recall" else 1
-
-
-def _check_spec(spec: AlgorithmicSpec) -> None:
-    least = _least(spec)
-    at_least(spec, 1, "bits", "repeats", "train", "valid", "test")
-    require(
-        least <= spec.shortest <= spec.longest,
-        f"shortest {spec.shortest} must be from {least} to longest {spec.longest}",
-    )
-    require(0 <= spec.seed < 2**64, f"seed must be in [0, 2**64), not {spec.seed}")
-    tested = rising_lengths(spec.test_lengths, "test_lengths", least)
-    steps = _steps(spec, max(spec.longest, tested[-1]))
-    require(steps <= LONGEST, f"longest and test_lengths make sequences of {steps} steps; at most {LONGEST}")

@@ -11,10 +11,10 @@ from memjax.checks import at_least
 from memjax.errors import MemjaxError, require
 from memjax.tasks.builders.babi_format import Records, Story
 from memjax.tasks.stream_task import Batch, Split, TaskShape
+from memjax.typing import SPLITS
 
 PAD, UNKNOWN = 0, 1
 UNSEEN = -1
-_SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 _PLACES = ("early", "later")
 
 
@@ -104,7 +104,7 @@ class Babi:
         self.answers = tuple(sorted({question.answer.lower() for story in train for question in story.questions}))
 
         word_ids = {word: place for place, word in enumerate(self.vocabulary)}
-        everything = [story for split in _SPLITS for _, story in stories[split]]
+        everything = [story for split in SPLITS for _, story in stories[split]]
         self._sentences, sentence_rows = text_table(
             (text for story in everything for text in story.sentences), word_ids
         )
@@ -119,7 +119,7 @@ class Babi:
         segments = max(question.after for story in everything for question in story.questions)
         self._splits = {
             split: _arrays(stories[split], sentence_rows, question_rows, label_ids, tag_of, segments)
-            for split in _SPLITS
+            for split in SPLITS
         }
         self.shape = TaskShape(
             items=len(self.vocabulary),
@@ -211,7 +211,7 @@ def _choose(records: Records, spec: BabiSpec) -> tuple[tuple[str, ...], list[int
 def _read(records: Records, tasks: Sequence[int]) -> dict[Split, list[tuple[int, Story]]]:
     """The (task, story) pairs of each split."""
     parts = {task: split_stories(records, task) for task in tasks}
-    return {split: [(task, story) for task in tasks for story in parts[task][split]] for split in _SPLITS}
+    return {split: [(task, story) for task in tasks for story in parts[task][split]] for split in SPLITS}
 
 
 def split_stories(records: Records, task: int) -> dict[Split, list[Story]]:

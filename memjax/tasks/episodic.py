@@ -11,13 +11,12 @@ from memjax.errors import require
 from memjax.tasks import two_facts
 from memjax.tasks.babi import split_stories, text_table, words_of
 from memjax.tasks.builders.babi_format import Story
-from memjax.tasks.sequence import check_indices
-from memjax.tasks.stream_task import Batch, Split, check_batch, check_ids, require_fields
+from memjax.tasks.stream_task import Batch, Split, check_batch, check_ids, check_indices, check_tags, require_fields
 from memjax.tasks.two_facts import Line
+from memjax.typing import SPLITS
 
 PAD, NO_QUESTION, NO_SUPPORT = 0, -1, -1
 MOST = 100_000  # episodes of a split, that are made when the task is: minutes
-_SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 _MAKERS: dict[str, Callable[[int, int], list[Line]]] = {"noisy": two_facts.noisy, "large": two_facts.large}
 
 
@@ -98,8 +97,7 @@ def _check(shape: EpisodeShape, batch: Batch) -> None:
     asked = (label >= 0).sum(1)
     require(asked.min() >= 1, "nothing is asked of an episode")
     require(asked.max() <= shape.questions, f"an episode asks {asked.max()} questions, more than {shape.questions}")
-    for tag, values in shape.tags.items():
-        check_ids(f"the tag {tag} is", batch[tag], 0, len(values))
+    check_tags(batch, shape.tags)
 
 
 class Episodic:
@@ -141,14 +139,14 @@ class Episodic:
         self.vocabulary = ("<pad>", "<unknown>", *words)
         self.answers = tuple(sorted({line.answer for episode in parts["train"] for line in episode if line.answer}))
         ids = {word: place for place, word in enumerate(self.vocabulary)}
-        everything = (line.text for split in _SPLITS for episode in parts[split] for line in episode)
+        everything = (line.text for split in SPLITS for episode in parts[split] for line in episode)
         self.lines, rows = text_table(everything, ids)
-        steps = max(len(episode) for split in _SPLITS for episode in parts[split])
+        steps = max(len(episode) for split in SPLITS for episode in parts[split])
         classes = {answer: place for place, answer in enumerate(self.answers)}
-        support = max(len(line.support) for split in _SPLITS for episode in parts[split] for line in episode)
-        self._splits = {split: _arrays(parts[split], rows, classes, (steps, support)) for split in _SPLITS}
+        support = max(len(line.support) for split in SPLITS for episode in parts[split] for line in episode)
+        self._splits = {split: _arrays(parts[split], rows, classes, (steps, support)) for split in SPLITS}
         if both:
-            for split in _SPLITS:
+            for split in SPLITS:
                 source = np.arange(self.size(split)) >= (generated if split == "test" else self.size(split))
                 self._splits[split]["source"] = source.astype(np.int32)
         tags = {"source": ("generated", "file")} if both else {}
@@ -177,7 +175,7 @@ class Episodic:
 def _generate(spec: EpisodicSpec) -> dict[Split, list[list[Line]]]:
     sizes = {"train": spec.train, "valid": spec.valid, "test": spec.test}
     make, first, parts = _MAKERS[spec.kind], 0, {}
-    for split in _SPLITS:
+    for split in SPLITS:
         parts[split] = [make(spec.seed, first + number) for number in range(sizes[split])]
         first += sizes[split]
     return parts
@@ -191,7 +189,7 @@ def _read(spec: EpisodicSpec) -> dict[Split, list[list[Line]]]:
     known = sorted(set(records.splits["train"]) & set(records.splits["test"]))
     require(spec.task in known, f"bAbI folder {spec.folder!r} has no task {spec.task} for this; it has {known}")
     stories = split_stories(records, spec.task)
-    return {split: [_lines(story) for story in stories[split]] for split in _SPLITS}
+    return {split: [_lines(story) for story in stories[split]] for split in SPLITS}
 
 
 def _lines(story: Story) -> list[Line]:

@@ -11,8 +11,8 @@ import numpy as np
 
 from memjax.checks import at_least, at_most
 from memjax.errors import MemjaxError, require
-from memjax.tasks.random import fold, uniform
-from memjax.tasks.stream_task import Batch, Split, TaskShape
+from memjax.tasks.random import check_seed, example_keys, fold, uniform
+from memjax.tasks.stream_task import Batch, Split, TaskShape, check_indices
 
 MAX_DRAWS = 1000
 LONGEST = 2**16  # a stream: more is a mistake
@@ -56,7 +56,30 @@ class EvidenceSpec:
     seed: int
 
     def __post_init__(self):
-        _check(self)
+        sizes = ("facts", "length", "queries", "answers", "evidence", "groups", "segment", "train", "valid", "test")
+        at_least(self, 1, *sizes)
+        at_most(self, LONGEST, "length")
+        drawn = max(1, self.facts // self.groups) * self.queries * self.answers
+        require(drawn <= MOST_DRAWN, f"facts / groups x queries x answers must be at most {MOST_DRAWN}, not {drawn}")
+        check_seed(self.seed)
+        require(
+            self.arrangement in ("consecutive", "discrete"),
+            f"arrangement must be 'consecutive' or 'discrete', not {self.arrangement!r}",
+        )
+        require(self.facts % self.groups == 0, f"facts {self.facts} must be a multiple of groups {self.groups}")
+        require(self.queries >= self.groups, f"queries {self.queries} must be at least groups {self.groups}")
+        per_group = self.facts // self.groups
+        require(
+            self.evidence <= per_group,
+            f"evidence {self.evidence} needs as many facts in a group; there are {per_group} (facts / groups)",
+        )
+        possible = math.perm(per_group, min(self.evidence, 20))  # 20 are enough for more answers than anything can hold
+        require(self.answers <= possible, f"answers {self.answers} is more than the {possible} possible evidences")
+        need = self.evidence if self.arrangement == "consecutive" else max(int(0.2 * self.length), self.evidence)
+        require(
+            need <= self.length // 2,
+            f"length {self.length} must hold the evidence ({need} places) within one half of the stream",
+        )
 
 
 class Evidence:
@@ -91,15 +114,9 @@ class Evidence:
         return getattr(self.spec, split) * self.spec.queries * self.spec.answers
 
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
-        spec = self.spec
-        indices = np.asarray(indices, np.int64)
-        require(
-            indices.size and indices.min() >= 0 and indices.max() < self.size(split),
-            f"example indices must be in [0, {self.size(split)}) for the {split} split",
-        )
+        spec, indices = self.spec, check_indices(indices, self.size(split), split)
         query, answer = np.divmod(indices % (spec.queries * spec.answers), spec.answers)
-        split_key = fold(fold(np.uint64(spec.seed), 1), ("train", "valid", "test").index(split))
-        keys = fold(split_key, indices)
+        keys = example_keys(spec.seed, 1, split, indices)
 
         facts = np.empty((len(indices), spec.length), np.int64)
         places = np.empty((len(indices), spec.evidence), np.int64)
@@ -193,39 +210,3 @@ def _draw_chains(spec: EvidenceSpec) -> np.ndarray:
 def _half(later: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
     """Where the half begins and ends, in facts."""
     return np.where(later, length // 2, 0), np.where(later, length, length // 2)
-
-
-def _check(spec: EvidenceSpec) -> None:
-    sizes = ("facts", "length", "queries", "answers", "evidence", "groups", "segment", "train", "valid", "test")
-    at_least(spec, 1, *sizes)
-    at_most(spec, LONGEST, "length")
-    drawn = max(1, spec.facts // spec.groups) * spec.queries * spec.answers
-    require(
-        drawn <= MOST_DRAWN,
-        f"facts / groups x queries x answers must be at most {MOST_DRAWN}, not {drawn}",
-    )
-    require(0 <= spec.seed < 2**64, f"seed must be in [0, 2**64), not {spec.seed}")
-    require(
-        spec.arrangement in ("consecutive", "discrete"),
-        f"arrangement must be 'consecutive' or 'discrete', not {spec.arrangement!r}",
-    )
-    require(
-        spec.facts % spec.groups == 0,
-        f"facts {spec.facts} must be a multiple of groups {spec.groups}",
-    )
-    require(
-        spec.queries >= spec.groups,
-        f"queries {spec.queries} must be at least groups {spec.groups}",
-    )
-    per_group = spec.facts // spec.groups
-    require(
-        spec.evidence <= per_group,
-        f"evidence {spec.evidence} needs as many facts in a group; there are {per_group} (facts / groups)",
-    )
-    possible = math.perm(per_group, min(spec.evidence, 20))  # 20 are enough for more answers than anything can hold
-    require(spec.answers <= possible, f"answers {spec.answers} is more than the {possible} possible evidences")
-    need = spec.evidence if spec.arrangement == "consecutive" else max(int(0.2 * spec.length), spec.evidence)
-    require(
-        need <= spec.length // 2,
-        f"length {spec.length} must hold the evidence ({need} places) within one half of the stream",
-    )

@@ -1,5 +1,6 @@
 """Language: the next word, or the next character, of a text. Penn Treebank as in Mikolov's files; any other text."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +10,12 @@ import numpy as np
 
 from memjax.checks import at_least
 from memjax.errors import require
-from memjax.tasks.sequence import NOTHING, SequenceShape, check_indices
-from memjax.tasks.stream_task import Batch, Split
+from memjax.tasks.sequence import NOTHING, SequenceShape
+from memjax.tasks.stream_task import Batch, Split, check_indices
 from memjax.tasks.text import read_member, read_text, without_gutenberg
+from memjax.typing import SPLITS
 
 END, UNKNOWN = "<eos>", "<unk>"
-_SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 
 
 @dataclass(frozen=True)
@@ -64,14 +65,12 @@ class Language:
     def __init__(self, spec: LanguageSpec):
         self.spec = spec
         tokens = {split: list(_tokens(text, spec.unit)) for split, text in _texts(spec).items()}
-        counts: dict[str, int] = {}
-        for token in tokens["train"]:
-            counts[token] = counts.get(token, 0) + 1
+        counts = Counter(tokens["train"])
         self.vocabulary = tuple(sorted(counts, key=lambda token: (-counts[token], token)))
         ids = {token: place for place, token in enumerate(self.vocabulary)}
         unknown = ids.get(UNKNOWN, NOTHING)
         self._ids = {split: np.array([ids.get(t, unknown) for t in ts], np.int32) for split, ts in tokens.items()}
-        for split in _SPLITS:
+        for split in SPLITS:
             length = spec.length if split == "train" else 1
             have = len(self._ids[split])
             require(have > length, f"the {split} split of {spec.file} has {have} tokens, {length + 1} are needed")
@@ -105,7 +104,7 @@ class Language:
 def _texts(spec: LanguageSpec) -> dict[Split, str]:
     path = Path(spec.data_dir, spec.file)
     if path.suffix == ".zip":
-        return {split: read_member(path, f"ptb.{split}.txt") for split in _SPLITS}
+        return {split: read_member(path, f"ptb.{split}.txt") for split in SPLITS}
     text = without_gutenberg(read_text(path))
     first, second = len(text) * 90 // 100, len(text) * 95 // 100
     return {"train": text[:first], "valid": text[first:second], "test": text[second:]}

@@ -11,9 +11,9 @@ from memjax import environments
 from memjax.checks import at_least
 from memjax.environments import Mazes
 from memjax.errors import require
-from memjax.tasks.random import fold, uniform
-from memjax.tasks.sequence import check_indices, rising_lengths
-from memjax.tasks.stream_task import Batch, Split, check_batch, check_ids, require_fields
+from memjax.tasks.random import check_seed, example_keys, uniform
+from memjax.tasks.sequence import rising_lengths
+from memjax.tasks.stream_task import Batch, Split, check_batch, check_ids, check_indices, check_tags, require_fields
 
 ARCHIVE = "tasks.tar.gz"
 _SETS = ("SingleIndicator", "SingleIndicatorTest", "SingleIndicatorLarge")
@@ -52,7 +52,15 @@ class MazeSpec:
     seed: int
 
     def __post_init__(self):
-        _check_spec(self)
+        at_least(self, 1, "train", "valid", "test")
+        check_seed(self.seed)
+        require(0 <= self.generated <= MOST, f"generated must be from 0 to {MOST}, not {self.generated}")
+        if self.kind == "imaze":
+            require(self.generated == 0, "generated is for random mazes; an imaze has its lengths")
+            for name, lengths in zip(("train_lengths", "test_lengths"), _corridors(self)):
+                require(
+                    lengths[-1] <= LONGEST, f"{name} may be at most {LONGEST} cells of a corridor, not {lengths[-1]}"
+                )
 
 
 @dataclass(frozen=True)
@@ -79,8 +87,7 @@ def _check(shape: MazeShape, batch: Batch) -> None:
     require(len(batch["maze"]) > 0, "a batch needs at least one episode")
     check_ids("the mazes are", batch["maze"], 0, shape.mazes)
     check_ids("the seeds are", batch["seed"], 0, 2**31)
-    for tag, values in shape.tags.items():
-        check_ids(f"the tag {tag} is", batch[tag], 0, len(values))
+    check_tags(batch, shape.tags)
 
 
 class MazeTask:
@@ -150,7 +157,7 @@ class MazeTask:
             MemjaxError: for any other index, and for none.
         """
         indices = check_indices(indices, self.size(split), split)
-        keys = fold(fold(fold(np.uint64(self.spec.seed), 5), ("train", "valid", "test").index(split)), indices)
+        keys = example_keys(self.spec.seed, 5, split, indices)
         drawn = uniform(keys, 2)
         if split == "test":
             place, number = np.divmod(indices, self.spec.test)
@@ -171,13 +178,3 @@ def _corridors(spec: MazeSpec) -> tuple[list[int], list[int]]:
     """The lengths of I-mazes to train on, and to test on."""
     trained, tested = (rising_lengths(getattr(spec, name), name, 3) for name in ("train_lengths", "test_lengths"))
     return trained, tested
-
-
-def _check_spec(spec: MazeSpec) -> None:
-    at_least(spec, 1, "train", "valid", "test")
-    require(0 <= spec.seed < 2**64, f"seed must be in [0, 2**64), not {spec.seed}")
-    require(0 <= spec.generated <= MOST, f"generated must be from 0 to {MOST}, not {spec.generated}")
-    if spec.kind == "imaze":
-        require(spec.generated == 0, "generated is for random mazes; an imaze has its lengths")
-        for name, lengths in zip(("train_lengths", "test_lengths"), _corridors(spec)):
-            require(lengths[-1] <= LONGEST, f"{name} may be at most {LONGEST} cells of a corridor, not {lengths[-1]}")

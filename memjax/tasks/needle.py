@@ -8,9 +8,9 @@ import numpy as np
 
 from memjax.checks import at_least
 from memjax.errors import require
-from memjax.tasks.random import fold, uniform
-from memjax.tasks.sequence import NOTHING, SequenceShape, check_indices, check_lengths, pairs, powers
-from memjax.tasks.stream_task import Batch, Split
+from memjax.tasks.random import check_seed, example_keys, uniform
+from memjax.tasks.sequence import NOTHING, SequenceShape, check_lengths, pairs, powers
+from memjax.tasks.stream_task import Batch, Split, check_indices
 from memjax.tasks.text import read_text, without_gutenberg
 
 # Everything that may come out of a text: other characters become a space.
@@ -53,7 +53,17 @@ class NeedleSpec:
     data_dir: str
 
     def __post_init__(self):
-        _check(self)
+        require(self.needle in _SYMBOLS, f"needle must be one of {', '.join(_SYMBOLS)}, not {self.needle!r}")
+        at_least(self, 1, "size", "length", "longest", "train", "valid", "test")
+        check_lengths(self.length, self.longest)
+        sentence, question = _sentences(self)
+        overhead = len(sentence.format("")) + len(question) + 2 * self.size
+        require(
+            self.length > overhead + DEPTHS,
+            f"length {self.length} leaves no room for a text: needle and question take {overhead}",
+        )
+        require(self.haystack, "haystack is empty; write noise, or a file of --data_dir")
+        check_seed(self.seed)
 
 
 class Needle:
@@ -104,7 +114,7 @@ class Needle:
 
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
         spec, indices = self.spec, check_indices(indices, self.size(split), split)
-        keys = fold(fold(fold(np.uint64(spec.seed), 3), ("train", "valid", "test").index(split)), indices)
+        keys = example_keys(spec.seed, 3, split, indices)
         u_start, u_depth, *u_answer = uniform(keys, 2 + spec.size).T
         if split == "test":
             # By length, so that a batch of neighbours is of one length.
@@ -159,17 +169,3 @@ def _parts(size: int, noise: bool) -> dict[Split, tuple[int, int]]:
 def _sentences(spec: NeedleSpec) -> tuple[str, str]:
     """The sentence that is hidden, with a place for the needle, and the question."""
     return f" The {spec.needle} is {{}}. ", f" What is the {spec.needle}? "
-
-
-def _check(spec: NeedleSpec) -> None:
-    require(spec.needle in _SYMBOLS, f"needle must be one of {', '.join(_SYMBOLS)}, not {spec.needle!r}")
-    at_least(spec, 1, "size", "length", "longest", "train", "valid", "test")
-    check_lengths(spec.length, spec.longest)
-    sentence, question = _sentences(spec)
-    overhead = len(sentence.format("")) + len(question) + 2 * spec.size
-    require(
-        spec.length > overhead + DEPTHS,
-        f"length {spec.length} leaves no room for a text: needle and question take {overhead}",
-    )
-    require(spec.haystack, "haystack is empty; write noise, or a file of --data_dir")
-    require(0 <= spec.seed < 2**64, f"seed must be in [0, 2**64), not {spec.seed}")

@@ -6,6 +6,9 @@ counter-based instead: SplitMix64's mixing function (Steele, Lea and Flood 2014)
 
 import numpy as np
 
+from memjax.errors import require
+from memjax.typing import SPLITS, Split
+
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -28,6 +31,16 @@ def uniform(key: np.ndarray, count: int) -> np.ndarray:
     with np.errstate(over="ignore"):
         counters = key[:, None] + _GOLDEN * np.arange(1, count + 1, dtype=np.uint64)
     return (mix(counters) >> np.uint64(11)) * 2.0**-53
+
+
+def check_seed(seed: int) -> None:
+    """Raises `MemjaxError` for a seed that no key can be made of."""
+    require(0 <= seed < 2**64, f"seed must be in [0, 2**64), not {seed}")
+
+
+def example_keys(seed: int, task: int, split: Split, indices: np.ndarray) -> np.ndarray:
+    """A key for each of these examples of a split; task: a number of the task, beside the seed."""
+    return fold(fold(fold(np.uint64(seed), task), SPLITS.index(split)), indices)
 
 
 def fold(key: np.ndarray | np.uint64, value: np.ndarray | int) -> np.ndarray:

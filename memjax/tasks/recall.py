@@ -6,9 +6,9 @@ import numpy as np
 
 from memjax.checks import at_least, at_most
 from memjax.errors import require
-from memjax.tasks.random import fold, uniform
-from memjax.tasks.sequence import NOTHING, SequenceShape, check_indices, check_lengths, pairs, powers
-from memjax.tasks.stream_task import Batch, Split
+from memjax.tasks.random import check_seed, example_keys, fold, uniform
+from memjax.tasks.sequence import NOTHING, SequenceShape, check_lengths, pairs, powers
+from memjax.tasks.stream_task import Batch, Split, check_indices
 
 MOST = 2**16  # tokens of a kind: more is a mistake
 
@@ -45,7 +45,17 @@ class RecallSpec:
     seed: int
 
     def __post_init__(self):
-        _check(self)
+        kinds = ("key_tokens", "value_tokens", "noise_tokens")
+        at_least(self, 1, *kinds, "pairs", "length", "longest", "train", "valid", "test")
+        at_most(self, MOST, *kinds)
+        require(self.pairs & (self.pairs - 1) == 0, f"pairs must be a power of two, not {self.pairs}")
+        check_lengths(self.length, self.longest)
+        check_seed(self.seed)
+        require(self.pairs <= self.key_tokens, f"pairs {self.pairs} needs as many keys, there are {self.key_tokens}")
+        require(
+            3 * self.pairs <= self.length,
+            f"length {self.length} must be at least 3 times pairs {self.pairs}: a key, its value, and the key again",
+        )
 
 
 class Recall:
@@ -80,7 +90,7 @@ class Recall:
 
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
         spec, indices = self.spec, check_indices(indices, self.size(split), split)
-        keys = fold(fold(fold(np.uint64(spec.seed), 2), ("train", "valid", "test").index(split)), indices)
+        keys = example_keys(spec.seed, 2, split, indices)
         if split == "test":
             # By length, so that a batch of neighbours is of one length.
             of_length, of_count = np.divmod(indices // spec.test, len(self._counts))
@@ -115,17 +125,3 @@ class Recall:
         tokens[place], tokens[place + 1] = chosen, values
         order = np.argsort(u_rest[count:])
         tokens[ahead:], target[ahead:] = chosen[order], values[order]
-
-
-def _check(spec: RecallSpec) -> None:
-    kinds = ("key_tokens", "value_tokens", "noise_tokens")
-    at_least(spec, 1, *kinds, "pairs", "length", "longest", "train", "valid", "test")
-    at_most(spec, MOST, *kinds)
-    require(spec.pairs & (spec.pairs - 1) == 0, f"pairs must be a power of two, not {spec.pairs}")
-    check_lengths(spec.length, spec.longest)
-    require(0 <= spec.seed < 2**64, f"seed must be in [0, 2**64), not {spec.seed}")
-    require(spec.pairs <= spec.key_tokens, f"pairs {spec.pairs} needs as many keys, there are {spec.key_tokens}")
-    require(
-        3 * spec.pairs <= spec.length,
-        f"length {spec.length} must be at least 3 times pairs {spec.pairs}: a key, its value, and the key again",
-    )

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from memjax.errors import MemjaxError, require
-from memjax.tasks.stream_task import Batch, Split, check_batch, check_ids, require_fields
+from memjax.tasks.stream_task import Batch, Split, check_batch, check_ids, check_tags, require_fields
 
 NOTHING = -1  # the target of a token at which nothing is asked
 
@@ -78,27 +78,7 @@ def _check(shape: SequenceShape, batch: Batch) -> None:
     check_ids("the tokens have ids", tokens, 0, shape.vocabulary)
     check_ids("the targets have ids", target, NOTHING, shape.vocabulary)
     require((target != NOTHING).any(axis=1).all(), "nothing is asked of a sequence: every one needs a target")
-    for tag, values in shape.tags.items():
-        check_ids(f"the tag {tag} is", batch[tag], 0, len(values))
-
-
-def check_indices(indices: np.ndarray, size: int, split: Split) -> np.ndarray:
-    """The indices as int64.
-
-    Args:
-        indices: of examples.
-        size: of the split.
-        split: its name, for errors.
-
-    Raises:
-        MemjaxError: for no index, and for one that the split does not have.
-    """
-    indices = np.asarray(indices, np.int64)
-    require(
-        indices.size and indices.min() >= 0 and indices.max() < size,
-        f"example indices must be in [0, {size}) for the {split} split",
-    )
-    return indices
+    check_tags(batch, shape.tags)
 
 
 def pairs(names: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
@@ -142,7 +122,4 @@ def check_lengths(length: int, longest: int) -> None:
     """Raises `MemjaxError` unless `longest` is a power of two, and `longest` times `length` is not too much."""
     require(longest & (longest - 1) == 0, f"longest must be a power of two, not {longest}")
     most = 2**22
-    require(
-        length * longest <= most,
-        f"length {length} times longest {longest} must be at most {most}",
-    )
+    require(length * longest <= most, f"length {length} times longest {longest} must be at most {most}")

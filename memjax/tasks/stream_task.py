@@ -108,8 +108,7 @@ def _check(shape: TaskShape, batch: Batch) -> None:
     check_ids("the query has ids", query, 0, shape.queries)
     answers = batch["candidates"].shape[1] if "candidates" in batch else shape.classes
     check_ids("the labels are", batch["label"], -1 if shape.answer == "classes" else 0, answers)
-    for tag, values in shape.tags.items():
-        check_ids(f"the tag {tag} is", batch[tag], 0, len(values))
+    check_tags(batch, shape.tags)
 
 
 def require_fields(batch: Batch, *names: str) -> None:
@@ -118,6 +117,22 @@ def require_fields(batch: Batch, *names: str) -> None:
     require(not lacking, f"a batch lacks {', '.join(lacking)}; it has {', '.join(sorted(batch))}")
     others = [name for name in names if not isinstance(batch[name], np.ndarray)]
     require(not others, f"{', '.join(others)} of a batch must be NumPy arrays")
+
+
+def check_indices(indices: np.ndarray, size: int, split: Split) -> np.ndarray:
+    """The indices as int64. Raises `MemjaxError` for none, and for one that the split does not have."""
+    indices = np.asarray(indices, np.int64)
+    require(
+        indices.size and indices.min() >= 0 and indices.max() < size,
+        f"example indices must be in [0, {size}) for the {split} split",
+    )
+    return indices
+
+
+def check_tags(batch: Batch, tags: Mapping[str, Sequence[str]]) -> None:
+    """Raises `MemjaxError` for a value of a tag that there is not."""
+    for tag, values in tags.items():
+        check_ids(f"the tag {tag} is", batch[tag], 0, len(values))
 
 
 def check_ids(what: str, ids: np.ndarray, low: int, end: int) -> None:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax import ops
+from memjax.checks import at_least
 from memjax.errors import require
 from memjax.typing import Array, Bool, Float
 
@@ -36,8 +37,7 @@ class ActorCritic:
     def __post_init__(self):
         for name in ("discount", "trace"):
             require(0 <= getattr(self, name) <= 1, f"{name} must be in [0, 1], not {getattr(self, name)}")
-        for name in ("entropy", "value"):
-            require(getattr(self, name) >= 0, f"{name} must be at least 0, not {getattr(self, name)}")
+        at_least(self, 0, "entropy", "value")
 
 
 class Rollout(NamedTuple):

@@ -56,12 +56,11 @@ def reaching(place: object) -> Iterator[None]:
         ) from None
 
 
-def open_checkpoints(folder: Path | epath.Path, keep: int = 2, create: bool = True) -> ocp.CheckpointManager:
-    """The checkpoints in a folder. Close it: it saves in the background.
+def open_checkpoints(folder: Path | epath.Path, create: bool = True) -> ocp.CheckpointManager:
+    """The checkpoints in a folder, the newest two of them kept. Close it: it saves in the background.
 
     Args:
         folder: of any file system that Orbax knows.
-        keep: how many are kept, the newest.
         create: whether a folder that is not there is made.
 
     Raises:
@@ -78,7 +77,7 @@ def open_checkpoints(folder: Path | epath.Path, keep: int = 2, create: bool = Tr
             own = own_folder(Path(folder).parent, folder.name)
             links = [str(path) for path in own.iterdir() if path.is_symlink()]
             require(not links, f"{', '.join(links)}: no checkpoint is read or written through a link; remove it")
-    policy = ocp.checkpoint_managers.LatestN(keep)
+    policy = ocp.checkpoint_managers.LatestN(2)
     options = ocp.CheckpointManagerOptions(preservation_policy=policy, create=True)
     return ocp.CheckpointManager(folder.resolve(), options=options)
 

@@ -90,9 +90,9 @@ def fit(job: Fit, state: TrainState, console: Console, profile: bool = False) ->
         _signals() as stop,
         contextlib.ExitStack() as opened,
     ):
-        window = _Window()
+        unlogged: checkpoint.Unlogged = []
         if manager.latest_step() is not None:
-            state, window.entries = checkpoint.restore(manager, state, mesh)
+            state, unlogged = checkpoint.restore(manager, state, mesh)
         start = int(state.step)
         require(start <= steps, f"{phase} has {start} steps already, more than {steps}; give more, or another --run")
         for damaged in (step for step in manager.all_steps() if step > start):
@@ -124,16 +124,17 @@ def fit(job: Fit, state: TrainState, console: Console, profile: bool = False) ->
             # The metrics of the step before are fetched while this one runs.
             previous, pending = pending, (step, metrics)
             if previous:
-                _record(previous, window, phase, manager)
+                unlogged.append(_fetched(previous, phase, manager))
             # Several processes agree on a step at which all of them stop.
             stopping = manager.reached_preemption(step) if jax.process_count() > 1 else stop.asked
             saving = step % config.checkpoint_every == 0 or step == steps or stopping
             logging = step % config.log_every == 0 or step == steps
             if saving or logging:
-                _record(pending, window, phase, manager)
+                unlogged.append(_fetched(pending, phase, manager))
                 pending = None
             if logging:
-                means = window.flush()
+                means = {name: float(np.mean([entry[name] for entry in unlogged])) for name in unlogged[0]}
+                unlogged = []
                 shown = (name for name in ("answer_loss", "accuracy") if name in means)
                 latest = "  ".join(f"{name.replace('_', ' ')} {means[name]:.3f}" for name in shown)
                 progress.update(bar, completed=step, latest=latest)
@@ -146,7 +147,7 @@ def fit(job: Fit, state: TrainState, console: Console, profile: bool = False) ->
                     accuracy = f"validation accuracy {valid['accuracy']:.3f}"
                     console.out(f"{phase} {step}/{steps}  {accuracy}  {time.perf_counter() - began:.0f} s")
             if saving:
-                checkpoint.save(manager, step, state, window.entries)
+                checkpoint.save(manager, step, state, unlogged)
             if stopping:
                 break
         manager.wait_until_finished()
@@ -194,25 +195,12 @@ def _signals() -> Iterator[_Stop]:
             signal.signal(number, handler)
 
 
-class _Window:
-    """Means of the metrics since the last flush. What was not flushed yet is part of a checkpoint."""
-
-    def __init__(self):
-        self.entries: list[dict[str, float]] = []
-
-    def add(self, metrics: dict[str, float]) -> None:
-        self.entries.append(metrics)
-
-    def flush(self) -> dict[str, float]:
-        entries, self.entries = self.entries, []
-        return {name: float(np.mean([entry[name] for entry in entries])) for name in entries[0]}
-
-
-def _record(pending: tuple[int, dict], window: _Window, phase: str, manager) -> None:
+def _fetched(pending: tuple[int, dict], phase: str, manager) -> dict[str, float]:
+    """The metrics of a step, as numbers that are finite."""
     step, metrics = pending
     values = {name: float(value) for name, value in jax.device_get(metrics).items()}
     _require_finite(values, f"{phase} step {step}", manager)
-    window.add(values)
+    return values
 
 
 def _require_finite(values: dict[str, Any], where: str, manager) -> None:

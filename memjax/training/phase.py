@@ -21,7 +21,6 @@ from memjax.typing import Key, Params, Split
 
 
 def _own(own: Params, learned: Params | None) -> Params:
-    del learned
     return own
 
 

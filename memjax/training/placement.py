@@ -65,12 +65,9 @@ def placement_table(state: PyTree) -> Table:
         table.add_column(column)
     for column in ("arrays", "numbers", "bytes per device"):
         table.add_column(column, justify="right")
-    for (part, placement), leaves in sorted(groups.items()):
+    for (part, placement), leaves in [*sorted(groups.items()), (("all", ""), jax.tree.leaves(state))]:
         row = len(leaves), sum(leaf.size for leaf in leaves), sum(map(bytes_per_device, leaves))
         table.add_row(part, placement, *(f"{value:,}" for value in row))
-    whole = jax.tree.leaves(state)
-    row = len(whole), sum(leaf.size for leaf in whole), sum(map(bytes_per_device, whole))
-    table.add_row("all", "", *(f"{value:,}" for value in row))
     return table
 
 

@@ -153,7 +153,6 @@ class NoLog:
 
     def truncate(self, step: int) -> float:
         """Nothing was spent."""
-        del step
         return 0.0
 
     def write(self, step: int, values: Mapping[str, Any]) -> None:

@@ -8,13 +8,24 @@ import pytest
 from memjax.errors import MemjaxError
 from memjax.experiments.algorithmic import algorithmic_report
 from memjax.experiments.maze.maze_family import maze_report
-from memjax.experiments.report_columns import ACCURACY, ERROR
 from memjax.experiments.retention.retention_family import retention_report
 from memjax.experiments.sequence import sequence_report
 from memjax.experiments.stream_qa.stream_qa_report import stream_qa_report
 from memjax.reporting import load_run
 from memjax.reporting.default_report import default_report, report_of
-from memjax.reporting.description import KINDS, OWN_COLUMNS, Bars, Column, Panel, Report, TagMaps, TagTable, tag_panels
+from memjax.reporting.description import (
+    ACCURACY,
+    ERROR,
+    KINDS,
+    OWN_COLUMNS,
+    Bars,
+    Column,
+    Panel,
+    Report,
+    TagMaps,
+    TagTable,
+    tag_panels,
+)
 from memjax.reporting.tables import summary_rows
 
 PLACES = {"half": ("early", "later"), "quarter": ("1st",), "hops": ("1", "2")}

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from memjax.errors import MemjaxError
-from memjax.experiments.report_columns import ACCURACY
 from memjax.experiments.sequence import sequence_report
 from memjax.reporting import figures, load_run, save, summary_rows, write_report
-from memjax.reporting.description import HeatMap, Report
+from memjax.reporting.description import ACCURACY, HeatMap, Report
 from memjax.reporting.heat_maps import count_ticks
 from memjax.reporting.tables import tag_tables
 

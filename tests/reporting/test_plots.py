@@ -8,10 +8,9 @@ from matplotlib.image import imread
 
 from memjax.errors import MemjaxError
 from memjax.experiments.algorithmic import algorithmic_report
-from memjax.experiments.report_columns import ACCURACY
 from memjax.reporting import figures, load_run, save
 from memjax.reporting.curve_plots import running_mean
-from memjax.reporting.description import Lines, Report
+from memjax.reporting.description import ACCURACY, Lines, Report
 
 
 def test_all_figures_of_one_run(make_run, tmp_path):

@@ -71,11 +71,6 @@ class MazeConfig:
     mesh: MeshConfig = field(default_factory=MeshConfig)
 
 
-def check_maze(config: MazeConfig) -> None:
-    """Raises `MemjaxError` for a mesh that splits streams."""
-    require_whole_streams(config.mesh)
-
-
 def build_navigator(model: NavigatorConfig, codes: int, actions: int) -> Navigator:
     """The agent that a config describes.
 
@@ -96,7 +91,6 @@ def maze_recipe(config: MazeConfig, task: MazeTask) -> Recipe:
     phase = Phase("train", config.training.steps, init, loss, measure)
 
     def facts(params: Params, metrics: dict[str, Any]) -> dict[str, Any]:
-        del metrics
         state = state_bytes(lambda: agent.apply(params, method="initial_state"))
         # In the middle of the test; of I-mazes, neighbours have one indicator each.
         middle = task.size("test") // 2
@@ -120,7 +114,6 @@ def maze_objective(agent: Navigator, mazes: Mazes, steps: int, config: ActorCrit
     """
 
     def one(params: Params, frozen: Params, example: Example) -> Metrics:
-        del frozen
         moments = walk(agent, mazes, steps, params, example, example["key"])
         real, decision = ~moments.before, moments.decision
         value = jnp.where(real, decision.value, 0)
@@ -176,7 +169,7 @@ FAMILY = Family(
     "maze",
     MazeConfig,
     MazeShape,
-    check_maze,
+    require_whole_streams,
     maze_recipe,
     Compared("policy", lambda: choices(NavigatorConfig, "policy")),
 )

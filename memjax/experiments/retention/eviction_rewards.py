@@ -21,7 +21,6 @@ def answers(
     entries: Int[Array, "T N"], asked: Bool[Array, "T"], support: Int[Array, "T K"], right: Float[Array, "T"]
 ) -> Float[Array, "T"]:
     """1 for a right answer, -1 for a wrong one, 0 where nothing is asked (LEMN, 3)."""
-    del entries, support
     return jnp.where(asked, 2 * right - 1, 0)
 
 
@@ -33,7 +32,6 @@ def facts(
     1 if all of them are still held, -1 if one is not, 0 if none has come or nothing is asked any more. What it needs,
     nobody knows at the time; a policy is trained by it, and tested without.
     """
-    del right
     steps = jnp.arange(len(asked))
     following = jax.lax.cummin(jnp.where(asked, steps, len(asked)), reverse=True)
     needed = jnp.where(following[:, None] < len(asked), support[jnp.minimum(following, len(asked) - 1)], -1)

@@ -13,11 +13,10 @@ import numpy as np
 from memjax.checks import at_least, check_counts, check_widths
 from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
 from memjax.experiments.family import Compared, Family, PolicyName, choices, require_whole_streams
-from memjax.experiments.report_columns import ACCURACY, ERROR
 from memjax.experiments.retention.buffer_watch import read_greedily, read_stream, watch
 from memjax.experiments.retention.eviction_rewards import Reward, rewards, rollout
 from memjax.models import StreamReader, answer_rows
-from memjax.reporting.description import BufferPicture, Report, tag_panels
+from memjax.reporting.description import ACCURACY, ERROR, BufferPicture, Report, tag_panels
 from memjax.reporting.description import Phase as ShownPhase
 from memjax.tasks import EpisodeShape, Episodic, check_batch
 from memjax.training.actor_critic import ActorCritic, actor_critic_loss
@@ -91,11 +90,6 @@ class RetentionConfig:
     mesh: MeshConfig = field(default_factory=MeshConfig)
 
 
-def check_retention(config: RetentionConfig) -> None:
-    """Raises `MemjaxError` for a mesh that splits streams."""
-    require_whole_streams(config.mesh)
-
-
 def build_reader(model: ReaderConfig, task: Episodic, policy: str) -> StreamReader:
     """The reader that a config describes.
 
@@ -123,7 +117,6 @@ def retention_recipe(config: RetentionConfig, task: Episodic) -> Recipe:
     phases = (*first, phase("train", config.training.steps, reader))
 
     def facts(params: Params, metrics: dict[str, Any]) -> dict[str, Any]:
-        del metrics
         watched = watch(reader, task, params, task.examples("test", np.zeros(1, int)))
         return {"buffer": watched}
 
@@ -146,7 +139,6 @@ def retention_objective(reader: StreamReader, lines: Array, config: ActorCritic,
     """
 
     def one(params: Params, frozen: Params, example: Example) -> Metrics:
-        del frozen
         line, label = example["line"], example["label"]
         asked = label >= 0
         read = read_stream(reader, lines, params, example, example["key"])
@@ -215,7 +207,7 @@ FAMILY = Family(
     "retention",
     RetentionConfig,
     EpisodeShape,
-    check_retention,
+    require_whole_streams,
     retention_recipe,
     Compared("policy", lambda: choices(ReaderConfig, "policy")),
 )

@@ -30,7 +30,6 @@ def answer_objective(model: System) -> Loss:
     """Mean answer loss: for the sampler and for the systems that read the stream directly."""
 
     def one(params: Params, frozen: Params, example: Example) -> Metrics:
-        del frozen
         return answer_metrics(answer(model, params, example)[0], example["label"])
 
     return mean_objective(one, lambda means: (means["answer_loss"], means))

@@ -12,6 +12,7 @@ from memjax.config.typed import check_range, setting, typed
 from memjax.deprecated import new_names
 from memjax.errors import require
 from memjax.experiments.family import DtypeName
+from memjax.memories.registration import size_fields
 
 # What a memory takes from elsewhere in the config.
 ELSEWHERE = {"width": "model.width", "dtype": "model.dtype", "segment": "task"}
@@ -64,9 +65,8 @@ class MemoryConfig:
 
 def own_defaults(name: str) -> dict[str, Any]:
     """The sizes of a memory's own that have a default."""
-    fields = dataclasses.fields(memories.registry[name])
-    apart = {"parent", "name", "num_slots", *ELSEWHERE}
-    return {f.name: f.default for f in fields if f.name not in apart and f.default is not dataclasses.MISSING}
+    own = {size: field.default for size, field in size_fields(memories.registry[name]).items() if size not in ELSEWHERE}
+    return {size: default for size, default in own.items() if default is not dataclasses.MISSING}
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,6 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
     phases.append(_phase("train", training.steps, model, loss))
 
     def facts(params: Params, metrics: dict[str, Any]) -> dict[str, Any]:
-        del metrics
         found: dict[str, Any] = {}
         if isinstance(model, MemoryModel):
             own = {"params": params["params"]["memory"]}

@@ -1,12 +1,11 @@
 """The models of stream QA that a config describes."""
 
-import dataclasses
-
 import jax.numpy as jnp
 
 from memjax import memories
 from memjax.errors import MemjaxError, require
 from memjax.experiments.stream_qa.stream_qa_config import StreamQAConfig
+from memjax.memories.registration import size_fields
 from memjax.models import DirectlyReason, HistorySampler, MemoryModel, MultiHopReason, System
 from memjax.tasks import TaskShape
 
@@ -29,7 +28,7 @@ def build(config: StreamQAConfig, shape: TaskShape) -> System:
     name = config.memory.name
     shared = {"width": model.width, "segment": shape.segment, "dtype": dtype}
     if name in memories.registry:
-        fields = {field.name for field in dataclasses.fields(memories.registry[name])} - {"parent", "name", "num_slots"}
+        fields = size_fields(memories.registry[name]).keys()
         shared = {key: value for key, value in shared.items() if key in fields}
         missing = sorted(fields - shared.keys() - config.memory.sizes.keys())
         require(

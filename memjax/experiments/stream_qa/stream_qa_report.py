@@ -3,8 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from memjax.experiments.report_columns import ACCURACY, ERROR
-from memjax.reporting.description import Bars, Column, HeatMap, Phase, Report, tag_panels
+from memjax.reporting.description import ACCURACY, ERROR, Bars, Column, HeatMap, Phase, Report, tag_panels
 
 SAMPLER = Phase(
     "sampler",

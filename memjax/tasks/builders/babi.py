@@ -60,7 +60,6 @@ class Builder(tfds.core.GeneratorBasedBuilder):
         )
 
     def _split_generators(self, dl_manager):
-        del dl_manager
         require(self._stories is not None, f"prepare bAbI from {ARCHIVE}: memjax prepare babi --from=ARCHIVE")
         ranges: dict[str, dict[str, list[int]]] = {}
         for (task, split), stories in sorted(self._stories.items()):
