@@ -1,6 +1,5 @@
 """Before any backend starts: 8 CPU devices, and run-time checks of every shape that memjax's annotations state."""
 
-import ctypes
 import gc
 import os
 import sys
@@ -10,14 +9,11 @@ import jax
 import jaxtyping
 import numpy as np
 import pytest
+from room import make_room
 
 gc.set_threshold(50_000, 20, 50)  # tracing makes many objects and little garbage: a sixth of the time was collecting
 jax.config.update("jax_num_cpu_devices", 8)
 jaxtyping.install_import_hook("memjax", "beartype.beartype")
-STATM = Path("/proc/self/statm")
-LARGEST = 1_300_000_000  # bytes after a test; a single test adds less than the rest of 2 GB
-KEPT = [0]  # bytes that were left when compiled functions were last forgotten
-LIBC = ctypes.CDLL(None)
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # what only a benchmark needs is tested too
 
 
@@ -37,23 +33,11 @@ def pytest_configure(config):
         os.environ[name.upper()] = str(value)
 
 
-def resident() -> int:
-    """The bytes of memory that this process has; 0 where nobody tells."""
-    return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if STATM.exists() else 0
-
-
 @pytest.fixture(autouse=True)
 def room_to_compile():
-    """Compiled functions pile up: they are forgotten before a worker has 2 GB, and before Linux has no memory maps left
-    for it, 65,530, without which XLA crashes. What is needed again is loaded from the kept ones.
-    """
+    """For the next test."""
     yield
-    if resident() > max(LARGEST, KEPT[0] + 200_000_000):
-        jax.clear_caches()
-        gc.collect()
-        if hasattr(LIBC, "malloc_trim"):
-            LIBC.malloc_trim(0)  # what was freed goes back
-        KEPT[0] = resident()
+    make_room()
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from models.asking import ITEMS, QUERIES, N, example, shape
 from rich.console import Console
+from room import make_room
 from training.tiny import CONFIGS, TINY, flags, random_params
 
 from memjax import cli, memories, streaming
@@ -208,6 +209,7 @@ def test_a_valid_config_is_trained_and_tested_without_nan_or_says_what_is_not_fi
     config["training"].update({key: 1 for key in ("base_steps", "sampler_steps") if key in config["training"]})
     folder = here / "run"
     shutil.rmtree(folder, ignore_errors=True)
+    make_room()
 
     def run():
         prepared = prepare(from_mapping(config))

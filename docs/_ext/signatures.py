@@ -6,6 +6,8 @@ import functools
 import inspect
 import textwrap
 
+import flax.linen as nn
+
 
 class _Plain(ast.NodeTransformer):
     """`Annotated[X, ...]` is X to a reader: what is behind it is for the checks of arguments."""
@@ -42,7 +44,8 @@ def _of_function(function) -> tuple[str, str | None] | None:
 def _of_class(cls) -> tuple[str, str | None] | None:
     by_name: set[str] = set()
     if dataclasses.is_dataclass(cls):
-        fields = [f for f in dataclasses.fields(cls) if f.init and f.name not in ("parent", "name")]
+        of_flax = ("parent", "name") if issubclass(cls, nn.Module) else ()
+        fields = [f for f in dataclasses.fields(cls) if f.init and f.name not in of_flax]
         by_name = {f.name for f in fields if f.kw_only}
         names = [f.name for f in sorted(fields, key=lambda f: f.kw_only)]
     elif hasattr(cls, "_fields"):

@@ -28,7 +28,7 @@ def valid_calls(variant):
         "encode": {"params": params} | inputs,
         "write": {"params": params, "state": state, "features": features, "mask": mask[0], "key": jax.random.key(1)},
         "slots": {"params": params, "state": state},
-        "memorize": {"params": params, "state": state, "key": jax.random.key(1), "block": 2, "remat": True} | inputs,
+        "memorize": {"params": params, "state": state, "key": jax.random.key(1), "block": 2, "remat": False} | inputs,
     }
 
 

@@ -1,0 +1,31 @@
+"""Memory of a worker of the suite: compiled functions pile up in a process, and are forgotten before it has 2 GB.
+
+That is also before Linux has no memory maps left for it, 65,530, without which XLA crashes.
+"""
+
+import ctypes
+import gc
+import os
+from pathlib import Path
+
+import jax
+
+LARGEST = 1_300_000_000  # bytes; what comes between two calls of `make_room` adds less than the rest of 2 GB
+STATM = Path("/proc/self/statm")
+_left = [0]  # bytes that nothing could be done about the last time
+
+
+def make_room() -> None:
+    """Forgets what is compiled, if that is much. What is needed again is loaded from the suite's compile cache."""
+    if _resident() > max(LARGEST, _left[0] + 200_000_000):
+        jax.clear_caches()
+        gc.collect()
+        libc = ctypes.CDLL(None)
+        if hasattr(libc, "malloc_trim"):
+            libc.malloc_trim(0)  # what was freed goes back
+        _left[0] = _resident()
+
+
+def _resident() -> int:
+    """The bytes of memory that this process has; 0 where nobody tells."""
+    return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if STATM.exists() else 0
