@@ -17,7 +17,8 @@ ADVICE = "restore it from a copy, or give another run"
 SUM = "sha256"  # the last key of a JSON object: a sum over the others
 LARGEST_STEP = 2**31 - 1
 _OWN = os.O_NOFOLLOW | os.O_CLOEXEC
-_REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_REFUSALS = (*_FULL, errno.EROFS, errno.EACCES, errno.EIO)
 _UNSYNCED = (errno.EINVAL, errno.ENOTSUP)  # of file systems that keep nothing back
 
 
@@ -37,7 +38,8 @@ def writing(path: object) -> Iterator[None]:
         reason = known or one_line(error)
     else:
         return
-    raise MemjaxError(f"cannot write to {path}: {reason}; give another folder, or make room")
+    advice = ", or make room" if reason in map(os.strerror, _FULL) else ""
+    raise MemjaxError(f"cannot write to {path}: {reason}; give another folder{advice}")
 
 
 @contextlib.contextmanager

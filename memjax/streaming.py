@@ -9,7 +9,7 @@ import math
 import stat
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from memjax.errors import MemjaxError, remark, require
+from memjax.errors import MemjaxError, is_too_large, remark, require
 from memjax.files import replacing
 from memjax.models import MemoryModel
 from memjax.packing import pack
@@ -43,7 +43,7 @@ def start(model: MemoryModel, params: Params, streams: int) -> State:
         A pytree of arrays whose first axis counts the streams.
 
     Raises:
-        MemjaxError: for fewer than one stream.
+        MemjaxError: for fewer than one stream, and for more than memory has room for.
 
     >>> import jax, jax.numpy as jnp
     >>> from memjax import memories
@@ -58,9 +58,16 @@ def start(model: MemoryModel, params: Params, streams: int) -> State:
     >>> answer(model, params, states, jnp.array([7, 7, 404]), jnp.array([0, 1, 0])).shape
     (3, 5)
     """
-    require(isinstance(streams, int) and streams >= 1, f"there must be at least 1 stream, not {streams}")
+    whole = isinstance(streams, int | np.integer) and not isinstance(streams, bool)
+    require(whole and streams >= 1, f"streams must be a whole number of at least 1, not {streams!r:.40}")
+    require(isinstance(params, Mapping), f"params must be what init made, not {params!r:.40}")
     state = model.apply(params, method="initial_state")
-    return jax.tree.map(lambda leaf: jnp.tile(leaf, (streams, *[1] * leaf.ndim)), state)
+    try:
+        return jax.tree.map(lambda leaf: jnp.tile(leaf, (int(streams), *[1] * leaf.ndim)), state)
+    except (MemoryError, OverflowError, RuntimeError) as error:
+        if not is_too_large(error):
+            raise
+        raise MemjaxError(f"{streams:,} streams do not fit into memory; start fewer") from error
 
 
 def write(

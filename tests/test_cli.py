@@ -288,6 +288,8 @@ def untrained(monkeypatch):
         (["train", EVIDENCE, "--config.memory.update_heads=1"], "a size of memory=continual"),
         (["train", EVIDENCE, "--config.memory.heads=0"], "config.memory: heads"),
         (["train", "--config=nowhere.py"], "no config file nowhere.py"),
+        (["train", f"--config={CONFIGS.parent / 'README.md'}"], "README.md names no .py file"),
+        (["train", "--config="], "--config= names no .py file"),
         (["train", f"{EVIDENCE}o"], "did you mean 'demo'?"),
         (["train", f"{EVIDENCE},sed=1"], "did you mean 'seed'?"),
         (["train", f"{EVIDENCE},seed=one"], "must be of type int"),

@@ -175,8 +175,17 @@ def test_rows_that_cannot_be_are_one_clear_line(unchecked, rows, words):
     stream, mask = (part[:2] for part in streams())
     with pytest.raises(MemjaxError, match=words):
         streaming.write(model, params, streaming.start(model, params, STREAMS), jnp.array(rows), stream, mask)
-    with pytest.raises(MemjaxError, match="at least 1 stream"):
-        streaming.start(model, params, 0)
+    for wrong, words in [
+        (0, "at least 1, not 0"),
+        (True, "not True"),
+        (2.0, "not 2.0"),
+        (10**15, "do not fit"),
+    ]:
+        with pytest.raises(MemjaxError, match=words):
+            streaming.start(model, params, wrong)
+    with pytest.raises(MemjaxError, match="params must be what init made, not None"):
+        streaming.start(model, None, 2)
+    assert jax.tree.leaves(streaming.start(model, params, np.int64(2)))[0].shape[0] == 2
 
 
 @pytest.mark.parametrize("wrong", [-1, ITEMS, 10**6])

@@ -81,7 +81,8 @@ def locate(file: str) -> Path:
     """The config file as given, or the one of that name that memjax came with."""
     located = next((path for path in (Path(file), PACKAGE.parent / file, PACKAGE / file) if path.is_file()), None)
     if located is None or located.suffix != ".py":
-        raise MemjaxError(f"no config file {file}; give --config=FILE.py:VARIANT, such as configs/evidence.py:demo")
+        what = f"no config file {file}" if located is None and file else f"--config={file} names no .py file"
+        raise MemjaxError(f"{what}; give --config=FILE.py:VARIANT, such as configs/evidence.py:demo")
     return located
 
 

@@ -105,6 +105,12 @@ def check_changes(settings: Settings, resolved: Callable[[Settings], Settings], 
                 f"{folder} holds a run with another config (config.{key} is {own!r} there, not {asked!r}); give "
                 "another --run",
             )
+            if key == "training.steps":  # before anything is written: the phase "train" ends a run of any family
+                steps = (path.name for each in folders for path in (each / "train").glob("[0-9]*"))
+                done = max((int(name) for name in steps if name.isdigit()), default=0)
+                require(
+                    done <= asked, f"{folder} has {done} steps already, more than {asked}; give more, or another --run"
+                )
     return list(changed.values())
 
 

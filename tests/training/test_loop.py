@@ -377,6 +377,14 @@ def test_after_it_only_how_far_a_run_goes_and_how_often_it_looks(tmp_path, capsy
     assert told.count("\n") == 1 and "config.training.steps is 9 now, it was 4" in told and "log_every" in told
 
 
+def test_fewer_steps_than_a_run_has_are_refused_and_nothing_is_written(tmp_path, capsys):
+    open_run(tiny(), tmp_path)
+    (tmp_path / "train" / "3").mkdir(parents=True)
+    with pytest.raises(MemjaxError, match="has 3 steps already, more than 2; give more"):
+        open_run(tiny(training__steps=2), tmp_path)
+    assert read_config(tmp_path) == tiny() and not capsys.readouterr().err
+
+
 def test_a_config_that_an_older_version_wrote_has_the_defaults_of_what_is_new(tmp_path, capsys):
     open_run(tiny(), tmp_path)
     (tmp_path / "train" / "2").mkdir(parents=True)
