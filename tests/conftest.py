@@ -9,7 +9,7 @@ import jax
 import jaxtyping
 import numpy as np
 import pytest
-from room import make_room
+import room
 
 gc.set_threshold(50_000, 20, 50)  # tracing makes many objects and little garbage: a sixth of the time was collecting
 jax.config.update("jax_num_cpu_devices", 8)
@@ -22,6 +22,7 @@ def pytest_configure(config):
 
     The processes that tests start find both in their environment. `pytest --cache-clear` forgets what is kept.
     """
+    config.pluginmanager.register(room)  # after doctests too, which are outside of this folder
     os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
     kept = {
         "jax_compilation_cache_dir": str(config.cache.mkdir("compiled")),
@@ -31,13 +32,6 @@ def pytest_configure(config):
     for name, value in kept.items():
         jax.config.update(name, value)
         os.environ[name.upper()] = str(value)
-
-
-@pytest.fixture(autouse=True)
-def room_to_compile():
-    """For the next test."""
-    yield
-    make_room()
 
 
 @pytest.fixture

@@ -26,6 +26,11 @@ def make_room() -> None:
         _left[0] = _resident()
 
 
+def pytest_runtest_teardown() -> None:
+    """After every test."""
+    make_room()
+
+
 def _resident() -> int:
     """The bytes of memory that this process has; 0 where nobody tells."""
     return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if STATM.exists() else 0
