@@ -169,8 +169,9 @@ def test_an_empty_folder_is_one_line(capsys, tmp_path, monkeypatch):
 def test_every_family_compares_what_it_has(capsys, tmp_path, untrained, source, rows, setting):
     small = [f"--config.task.{split}=64" for split in ("train", "valid", "test")]
     arguments = [source, f"--of={','.join(rows)}", "--seeds=2", *small, f"--run={tmp_path}"]
-    status, _, err = call(capsys, "compare", *arguments)
+    status, out, err = call(capsys, "compare", *arguments)
     assert status == 0, err
+    assert out.startswith("4 runs in ")
     assert untrained == [f"{row}-{seed}" for row in rows for seed in (0, 1)]
     for row in rows:
         config = json.loads((tmp_path / f"{row}-1" / "config.json").read_text())

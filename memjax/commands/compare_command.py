@@ -47,6 +47,7 @@ def run(arguments: Sequence[str]) -> None:
     keep_compiled(None)
     plan, console, folder = _plan(values, rest), make_console(), Path(values.run)
     check_all(plan)
+    console.out(f"{len(plan)} runs in {folder}; --of=NAMES trains fewer; stopped, the same command goes on")
     try:
         train_all(plan, console)
     finally:
