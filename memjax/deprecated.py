@@ -1,6 +1,7 @@
 """Names and keywords of the version before, which still work for one version, with a warning."""
 
 import functools
+import importlib
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -33,6 +34,19 @@ def renamed(module: str, names: Mapping[str, Any], name: str) -> Any:
     message = f"{module}.{name} is called {module}.{new.__name__} now; the old name goes with the next version"
     warnings.warn(message, DeprecationWarning, stacklevel=3)
     return new
+
+
+def moved(module: str, places: Mapping[str, str], name: str) -> Any:
+    """What a module once had and another has now, with a `DeprecationWarning`: for its `__getattr__`.
+
+    Args:
+        module: its name.
+        places: the module of today of each name.
+        name: one of them.
+    """
+    message = f"{module}.{name} is {places[name]}.{name} now; the old place goes with the next version"
+    warnings.warn(message, DeprecationWarning, stacklevel=3)
+    return getattr(importlib.import_module(places[name]), name)
 
 
 def old_keyword(old: str, *, new: str) -> Callable[[Any], Any]:

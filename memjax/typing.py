@@ -7,7 +7,8 @@ Public ops and memories turn annotations into checks, while JAX traces (`memjax.
 nothing; the tests check them at run time (jaxtyping's import hook with beartype).
 """
 
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from jax import Array
@@ -22,6 +23,36 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 Batch = dict[str, np.ndarray]  # of examples, on the host: arrays with a leading axis B, by name
 FloatDtype = Annotated[Any, "float16, bfloat16, float32 or float64, however JAX takes a dtype; or None"]
 
+
+@runtime_checkable
+class Examples(Protocol):
+    """What every task is: any batch of examples at once, the same (split, index) always the same example.
+
+    Attributes:
+        shape: what a model must know of it; its `tags` name the values of each tag of an example.
+        notes: what must be said beside any figure on this task.
+    """
+
+    shape: Any
+    notes: Sequence[str]
+
+    def size(self, split: Split) -> int:
+        """How many examples the split has."""
+        ...
+
+    def examples(self, split: Split, indices: np.ndarray) -> Batch:
+        """The examples with these indices.
+
+        Args:
+            split: which examples.
+            indices: `[B]`, each in [0, size(split)).
+
+        Returns:
+            A batch.
+        """
+        ...
+
+
 __all__ = [
     "SPLITS",
     "Annotated",
@@ -29,6 +60,7 @@ __all__ = [
     "Array",
     "Batch",
     "Bool",
+    "Examples",
     "Float",
     "FloatDtype",
     "Int",

@@ -1,5 +1,6 @@
 """Names of the version before still work, and say what they are called now."""
 
+import importlib
 import runpy
 from pathlib import Path
 
@@ -22,6 +23,13 @@ def test_an_old_name_is_the_new_class_with_a_warning(room, old, new):
     assert old not in room.__all__ and new in room.__all__
     with pytest.raises(AttributeError, match=f"{room.__name__}' has no attribute '{old}s'"):
         getattr(room, f"{old}s")
+
+
+@pytest.mark.parametrize("name", models.MOVED)
+def test_what_builds_a_model_of_a_config_is_still_found_where_it_was(name):
+    place = models.MOVED[name]
+    with pytest.warns(DeprecationWarning, match=f"memjax.models.{name} is {place}.{name} now"):
+        assert getattr(models, name) is getattr(importlib.import_module(place), name)
 
 
 @pytest.mark.parametrize(

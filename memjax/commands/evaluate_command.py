@@ -6,6 +6,7 @@ from typing import Any
 
 from absl import flags
 
+from memjax import tasks
 from memjax.commands.shared import command_line, make_console, run_folders
 from memjax.config.overrides import override
 from memjax.errors import MemjaxError, require
@@ -68,7 +69,7 @@ def _check_same_words(config: Any, task: Any) -> None:
     if not hasattr(task, "vocabulary"):
         return
     try:
-        own = prepare(config).task
+        own = tasks.create(config.task)
     except MemjaxError:
         return  # the data that it learned from is not here any more
     for name in ("vocabulary", "answers"):

@@ -60,19 +60,20 @@ def read_overrides(
     settings = load_config(source)
     with contextlib.suppress(MemjaxError):  # what is wrong is told when the overrides are in
         settings = ConfigDict(complete(settings.to_dict()))
-    _check_overrides(settings, arguments, explain)
-    config_flags.DEFINE_config_dict("config", settings, flag_values=values, sys_argv=["memjax", *arguments])
-    rest = parse_flags(values, arguments, "train")
-    require(not rest, f"this command takes no {' '.join(rest)!r}; see memjax --help")
-    return values.config.to_dict()
+    return _override(settings, values, arguments, explain, "train")
 
 
 def override(settings: dict[str, Any], arguments: Sequence[str], explain: Explain) -> dict[str, Any]:
     """Settings with `--config.KEY=VALUE` of the arguments, which hold nothing else."""
-    values, changed = flags.FlagValues(), ConfigDict(settings)
-    _check_overrides(changed, arguments, explain)
-    config_flags.DEFINE_config_dict("config", changed, flag_values=values, sys_argv=["memjax", *arguments])
-    rest = parse_flags(values, arguments)
+    return _override(ConfigDict(settings), flags.FlagValues(), arguments, explain, "")
+
+
+def _override(
+    settings: ConfigDict, values: flags.FlagValues, arguments: Sequence[str], explain: Explain, command: str
+) -> dict[str, Any]:
+    _check_overrides(settings, arguments, explain)
+    config_flags.DEFINE_config_dict("config", settings, flag_values=values, sys_argv=["memjax", *arguments])
+    rest = parse_flags(values, arguments, command)
     require(not rest, f"this command takes no {' '.join(rest)!r}; see memjax --help")
     return values.config.to_dict()
 

@@ -73,22 +73,16 @@ class Choice(NamedTuple):
 
 
 class Eviction(NamedTuple):
-    """A step before it is written, the first four as of a `Choice`.
+    """A step before it is written.
 
     Attributes:
-        evicted: the number of the candidate that is evicted, if the buffer is full.
-        log_prob: of it.
-        entropy: of the choice.
-        probabilities: of each candidate to be evicted.
+        choice: of the candidate that is evicted, if the buffer is full.
         candidates: among which.
         write: gives the buffer after it, and what the policy now keeps with a cell of its own; by `ops.buffer_evict`,
             or by what it is given in its place.
     """
 
-    evicted: Int[Array, ""]
-    log_prob: Float[Array, ""]
-    entropy: Float[Array, ""]
-    probabilities: Float[Array, "M"]
+    choice: Choice
     candidates: Candidates
     write: Callable[..., tuple[ops.Buffer, Array]]
 
@@ -132,7 +126,7 @@ class Policy(nn.Module):
             written, nothing = self.written(new, kept[size], view)
             return put(before, choice.evicted, written), nothing
 
-        return Eviction(*choice, candidates, write)
+        return Eviction(choice, candidates, write)
 
     def choose(
         self, candidates: Candidates, kept: Float[Array, "M k"], key: Key | None

@@ -121,7 +121,9 @@ class EvictionMemory(Memory):
         if key is None:
             key = self.evictor.test_key(jax.random.fold_in(jax.random.key(0), state.step.astype(jnp.int32)))
         eviction = self.evictor.evict(before, new, key, self._view(state, new))
-        after, nothing = eviction.write(partial(ops.straight_through_evict, probabilities=eviction.probabilities))
+        after, nothing = eviction.write(
+            partial(ops.straight_through_evict, probabilities=eviction.choice.probabilities)
+        )
         filled = after.filled.astype(state.filled.dtype)
         written = Retained(*cast(Row, after.entries), nothing, filled, state.step + 1)
         return jax.tree.map(lambda new, old: jnp.where(mask.any(), new, old), written, state), jnp.zeros(())

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from memjax.deprecated import renamed
+from memjax.deprecated import moved, renamed
 from memjax.layers import LMM, MAC, MAG, MAL, DNCCell, NTMCell, NUTMCell, WindowAttention
 from memjax.models.direct import DirectlyReason, HistorySampler, MultiHopReason
 from memjax.models.language_model import LanguageModel, SequenceModel, generate
@@ -12,6 +12,14 @@ from memjax.models.memory_network_language import MemN2NLanguage
 from memjax.models.navigator import Navigator
 from memjax.models.stream_reader import StreamReader
 
+MOVED = {
+    "build": "memjax.experiments.stream_qa",
+    "build_cell": "memjax.experiments.algorithmic",
+    "build_navigator": "memjax.experiments.maze",
+    "build_reader": "memjax.experiments.retention",
+    "build_sampler": "memjax.experiments.stream_qa",
+    "build_sequence": "memjax.experiments.sequence",
+}
 System = MemoryModel | DirectlyReason | MultiHopReason | HistorySampler
 
 __all__ = [
@@ -40,4 +48,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in MOVED:
+        return moved(__name__, MOVED, name)
     return renamed(__name__, {"AskedMemory": MemoryModel}, name)

@@ -189,12 +189,12 @@ class Navigator(nn.Module):
             action,
             log_probs,
             evicts,
-            log_probs[action] + jnp.where(evicts, eviction.log_prob, 0),
-            -(jnp.exp(log_probs) * log_probs).sum() + jnp.where(evicts, eviction.entropy, 0),
+            log_probs[action] + jnp.where(evicts, eviction.choice.log_prob, 0),
+            -(jnp.exp(log_probs) * log_probs).sum() + jnp.where(evicts, eviction.choice.entropy, 0),
             self.value_head(critic)[0],
             jnp.where(filled, buffer.entries.step, -1),
             attention,
-            jnp.where(full, eviction.probabilities[:size], 0.0),
+            jnp.where(full, eviction.choice.probabilities[:size], 0.0),
         )
         after, nothing = eviction.write()
         return decision, NavigatorState(after, nothing, hidden, cell, read, critic, state.step + 1)

@@ -189,11 +189,11 @@ class StreamReader(nn.Module):
         acted = real & (buffer.filled >= size)
         step = _Step(
             self.evictor.acts(acted),
-            eviction.log_prob,
-            eviction.entropy,
+            eviction.choice.log_prob,
+            eviction.choice.entropy,
             self.value_head(critic)[0],
             jnp.where(filled, buffer.entries.step, -1),
-            jnp.where(acted, eviction.probabilities[:size], 0.0),
+            jnp.where(acted, eviction.choice.probabilities[:size], 0.0),
         )
         after, nothing = eviction.write()
         carry_after = _Carry(after, nothing, critic, carry.step + 1)

@@ -1,6 +1,6 @@
 """Algorithmic tasks of Neural Turing Machines (Graves et al. 2014, 4): vectors of bits in, vectors of bits out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
@@ -11,6 +11,7 @@ from memjax.errors import require
 from memjax.tasks.random import check_seed, example_keys, fold, uniform
 from memjax.tasks.sequence import rising_lengths
 from memjax.tasks.stream_task import Batch, Split, check_batch, check_indices, check_tags, require_fields
+from memjax.typing import Examples
 
 VECTORS_OF_AN_ITEM = 3  # of associative recall
 LONGEST = 2**16  # steps of a sequence: more is a mistake
@@ -76,7 +77,7 @@ class BitsShape:
 
 
 @runtime_checkable
-class BitsTask(Protocol):
+class BitsTask(Examples, Protocol):
     """A task of bits: any batch of sequences at once.
 
     A batch holds `inputs [B, L, inputs]` float32, `bits [B, L, outputs]` float32 of 0 and 1, `asked [B, L]` bool, and
@@ -88,23 +89,6 @@ class BitsTask(Protocol):
     """
 
     shape: BitsShape
-    notes: Sequence[str]
-
-    def size(self, split: Split) -> int:
-        """How many examples the split has."""
-        ...
-
-    def examples(self, split: Split, indices: np.ndarray) -> Batch:
-        """The examples with these indices.
-
-        Args:
-            split: which examples.
-            indices: `[B]`, each in [0, size(split)).
-
-        Returns:
-            A batch.
-        """
-        ...
 
 
 @check_batch.register

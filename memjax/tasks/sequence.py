@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-import numpy as np
-
 from memjax.errors import MemjaxError, require
-from memjax.tasks.stream_task import Batch, Split, check_batch, check_ids, check_tags, require_fields
+from memjax.tasks.stream_task import Batch, check_batch, check_ids, check_tags, require_fields
+from memjax.typing import Examples
 
 NOTHING = -1  # the target of a token at which nothing is asked
 
@@ -33,7 +32,7 @@ class SequenceShape:
 
 
 @runtime_checkable
-class SequenceTask(Protocol):
+class SequenceTask(Examples, Protocol):
     """A task: any batch of sequences at once.
 
     A batch holds `tokens [B, L]` int32, `target [B, L]` int32 (`NOTHING`, -1, where nothing is asked) and an int32
@@ -46,23 +45,6 @@ class SequenceTask(Protocol):
     """
 
     shape: SequenceShape
-    notes: Sequence[str]
-
-    def size(self, split: Split) -> int:
-        """How many examples the split has."""
-        ...
-
-    def examples(self, split: Split, indices: np.ndarray) -> Batch:
-        """The examples with these indices.
-
-        Args:
-            split: which examples.
-            indices: `[B]`, each in [0, size(split)).
-
-        Returns:
-            A batch.
-        """
-        ...
 
 
 @check_batch.register

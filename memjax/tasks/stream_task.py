@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from memjax.errors import require
-from memjax.typing import Batch, Split
+from memjax.typing import Batch, Examples, Split
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class TaskShape:
 
 
 @runtime_checkable
-class Task(Protocol):
+class Task(Examples, Protocol):
     """A task: fixed shapes, and any batch of examples at once.
 
     An example batch holds `stream [B, T, N]` int32, `mask [B, T, N]` bool, `query [B]` or `[B, W]` int32,
@@ -51,23 +51,6 @@ class Task(Protocol):
     """
 
     shape: TaskShape
-    notes: Sequence[str]
-
-    def size(self, split: Split) -> int:
-        """How many examples the split has."""
-        ...
-
-    def examples(self, split: Split, indices: np.ndarray) -> Batch:
-        """The examples with these indices.
-
-        Args:
-            split: which examples.
-            indices: `[B]`, each in [0, size(split)).
-
-        Returns:
-            A batch.
-        """
-        ...
 
 
 @singledispatch

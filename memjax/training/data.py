@@ -1,43 +1,14 @@
 """Batches for training, shuffled, endless, resumable; and batches for evaluation, in order."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import grain
 import numpy as np
 
-from memjax.typing import Batch, Split
+from memjax.typing import Batch, Examples, Split
 
 ALL = slice(None)
-
-
-@runtime_checkable
-class Examples(Protocol):
-    """What training asks of a task: any batch of examples at once, the same (split, index) always the same example.
-
-    Attributes:
-        shape: what a model must know of it; its `tags` name the values of each tag of an example.
-        notes: what must be said beside any figure on this task.
-    """
-
-    shape: Any
-    notes: Sequence[str]
-
-    def size(self, split: Split) -> int:
-        """How many examples the split has."""
-        ...
-
-    def examples(self, split: Split, indices: np.ndarray) -> Batch:
-        """The examples with these indices.
-
-        Args:
-            split: which examples.
-            indices: `[B]`, each in [0, size(split)).
-
-        Returns:
-            A batch.
-        """
-        ...
 
 
 def same(batch: Any) -> Any:

@@ -105,13 +105,16 @@ def check_changes(settings: Settings, resolved: Callable[[Settings], Settings], 
                 f"{folder} holds a run with another config (config.{key} is {own!r} there, not {asked!r}); give "
                 "another --run",
             )
-            if key == "training.steps":  # before anything is written: the phase "train" ends a run of any family
-                steps = (path.name for each in folders for path in (each / "train").glob("[0-9]*"))
-                done = max((int(name) for name in steps if name.isdigit()), default=0)
-                require(
-                    done <= asked, f"{folder} has {done} steps already, more than {asked}; give more, or another --run"
-                )
+            if key == "training.steps":
+                _require_steps_left(asked, *folders)
     return list(changed.values())
+
+
+def _require_steps_left(steps: int, *folders: AnyPath) -> None:
+    """Raises `MemjaxError` if the last phase, "train" in every family, has more steps already."""
+    saved = (path.name for folder in folders for path in (folder / "train").glob("[0-9]*"))
+    done = max((int(name) for name in saved if name.isdigit()), default=0)
+    require(done <= steps, f"{folders[-1]} has {done} steps already, more than {steps}; give more, or another --run")
 
 
 def _compared(settings: Settings) -> dict[str, Any]:

@@ -137,14 +137,14 @@ def test_a_step_moves_what_is_kept_with_its_entry(name, nop):
         assert eviction.candidates.used.tolist() == used
         before = jnp.append(buffer.entries.kept, last[None], axis=0)
         choice, kept = choose(params, eviction.candidates, before, jax.random.key(number))
-        assert_close(eviction[:4], tuple(choice), 1e-6)
+        assert_close(tuple(eviction.choice), tuple(choice), 1e-6)
         # The new entry was a candidate already, unless a cell stood in its place or it could not be evicted.
         newest = kept[3] if nop and not own else new.kept
-        stays = [i for i in range(3) if i != eviction.evicted]
-        straight_through = functools.partial(ops.straight_through_evict, probabilities=eviction.probabilities)
+        stays = [i for i in range(3) if i != eviction.choice.evicted]
+        straight_through = functools.partial(ops.straight_through_evict, probabilities=eviction.choice.probabilities)
         for after, nothing in (eviction.write(), eviction.write(straight_through)):
             assert_close(nothing, kept[3] if own else made(name)[3][3], 1e-6)
-            if eviction.evicted == 3:
+            if eviction.choice.evicted == 3:
                 assert nop and after.filled == 3
                 assert_close(after.entries.kept, kept[:3], 1e-6)
                 assert_same(after.entries.encoding, buffer.entries.encoding)
