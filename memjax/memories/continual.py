@@ -27,6 +27,9 @@ class ContinualMemory(RehearsalMemory):
         time_constant: for about how many segments a slot keeps what is not overwritten, at the start.
         write_gain: how strongly a slot takes items in, at the start.
         dtype: of the products.
+        context: how many items before a segment its encoder sees, besides.
+        scores: "additive" or "dot".
+        position_std: of the encoder's positions.
         update_heads: Z.
     """
 

@@ -48,6 +48,7 @@ class TransformerEncoder(nn.Module):
         layers: how many.
         heads: of their attention.
         dtype: of the products.
+        position_std: the standard deviation of the positions at the start.
     """
 
     width: int
@@ -55,12 +56,13 @@ class TransformerEncoder(nn.Module):
     layers: int
     heads: int
     dtype: Any = jnp.float32
+    position_std: float = 0.02
 
     @nn.compact
     def __call__(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Float[Array, "T N d"]:
         length = items.shape[-2]
         require(length <= self.segment, f"got segments of {length} items; this memory was made for {self.segment}")
-        positions = self.param("positions", nn.initializers.normal(0.02), (self.segment, self.width))
+        positions = self.param("positions", nn.initializers.normal(self.position_std), (self.segment, self.width))
         x = jnp.where(mask[..., None], items, 0).astype(self.dtype) + positions[:length].astype(self.dtype)
         for _ in range(self.layers):
             y = nn.LayerNorm(EPSILON, dtype=self.dtype)(x)

@@ -1,5 +1,7 @@
 """Rehearsal Memory (Zhang et al. 2021): slots written by item-to-slot attention and one GRU shared by all slots."""
 
+from typing import NamedTuple
+
 import flax.linen as nn
 import jax.numpy as jnp
 
@@ -9,8 +11,25 @@ from memjax.deprecated import old_keyword
 from memjax.errors import require
 from memjax.memories.encoders import GRUEncoder, TransformerEncoder
 from memjax.memories.memory import Memory, Slots, check_items, replicate_over_sequence
-from memjax.memories.weights import additive_params, gru_params
+from memjax.memories.weights import additive_params, dot_params, gru_params
 from memjax.typing import Any, Array, Bool, Float, Key, Normalize
+
+
+DOT_GAIN = 3.0  # with scores of standard deviation 1 an item's unit is spread over nearly all slots
+
+
+class ContextState(NamedTuple):
+    """The state of a memory with `context`.
+
+    Attributes:
+        slots: K vectors.
+        items: the last C items of the stream, newest last.
+        items_mask: which of them are real, 1 or 0.
+    """
+
+    slots: Float[Array, "K d"]
+    items: Float[Array, "C d"]
+    items_mask: Float[Array, "C"]
 
 
 @old_keyword("retention", new="time_constant")
@@ -21,7 +40,11 @@ class RehearsalMemory(Memory):
     equal slots would stay equal for ever. Items must be `width` wide. What rehearses the memory while it trains is not
     part of it: see `memjax.models.rehearser`.
 
-    On where training starts (`initial_std`, `time_constant`, `write_gain`) the papers are silent.
+    In the papers a segment is encoded on its own, and what lies across a border is seen by no encoder. With `context` C
+    (ours) the encoder sees the C items before the segment too, of which it hands nothing on; the state is then a
+    `ContextState`, that keeps them for the next segment.
+
+    On where training starts (`initial_std`, `time_constant`, `write_gain`, `position_std`) the papers are silent.
 
     Args:
         num_slots: K.
@@ -39,6 +62,10 @@ class RehearsalMemory(Memory):
             slots, so that N items come in about `sqrt(N) / K` large; with `K / sqrt(N)` all slots take part from the
             first step, where otherwise a few may win for ever.
         dtype: of the products.
+        context: how many items before a segment its encoder sees, besides.
+        scores: of slots and items in the write; "additive", as printed, or "dot", a dot product (ours), which tells
+            items from each other where additive scores send all of them to the same slots.
+        position_std: the standard deviation of the encoder's positions.
 
     >>> import jax, jax.numpy as jnp
     >>> from memjax.memories import RehearsalMemory, memorize
@@ -59,24 +86,33 @@ class RehearsalMemory(Memory):
     time_constant: float = 1.0
     write_gain: float = 1.0
     dtype: Any = jnp.float32
+    context: int = 0
+    scores: str = "additive"
+    position_std: float = 0.02
 
     def validate(self) -> None:
         at_least(self, 1, "num_slots", "width", "segment", "heads")
-        at_least(self, 0, "layers")
+        at_least(self, 0, "layers", "context")
         require(self.width % self.heads == 0, f"width {self.width} must be a multiple of heads {self.heads}")
         one_of(self, ("transformer", "gru"), "encoder")
-        check_scales(self, "initial_std", "time_constant", "write_gain")
+        check_scales(self, "initial_std", "time_constant", "write_gain", "position_std")
         require(self.encoder != "gru" or self.width % 2 == 0, f"width {self.width} must be even for the gru encoder")
         one_of(self, ("slots", "items"), "normalize")
+        one_of(self, ("additive", "dot"), "scores")
 
     def setup(self):
         self.validate()
         if self.encoder == "gru":
             self.encode_segments = GRUEncoder(self.width, self.dtype)
         else:
-            self.encode_segments = TransformerEncoder(self.width, self.segment, self.layers, self.heads, self.dtype)
+            sizes = self.width, self.context + self.segment, self.layers, self.heads
+            self.encode_segments = TransformerEncoder(*sizes, self.dtype, self.position_std)
         self.start = self.param("initial_slots", nn.initializers.normal(self.initial_std), (self.num_slots, self.width))
-        attention = additive_params(self, "attention", self.width, self.width, self.width)
+        widths = self.width, self.width, self.width
+        if self.scores == "dot":
+            attention = dot_params(self, "attention", *widths, gain=DOT_GAIN)
+        else:
+            attention = additive_params(self, "attention", *widths)
         self.params_of_write = ops.SlotWriteParams(attention, self.update_params())
 
     def update_params(self) -> ops.GRUParams | ops.MultiHeadGRUParams:
@@ -85,35 +121,67 @@ class RehearsalMemory(Memory):
             self, "update", self.width, self.width, gain=self.write_gain, time_constant=self.time_constant
         )
 
-    def initial_state(self) -> Float[Array, "K d"]:
-        return self.start
+    def initial_state(self) -> Float[Array, "K d"] | ContextState:
+        if not self.context:
+            return self.start
+        return ContextState(self.start, jnp.zeros((self.context, self.width)), jnp.zeros(self.context))
 
-    def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> ops.SegmentFeatures:
+    def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> ops.SegmentFeatures | Array:
         check_items(items, self.width)
+        if self.context:
+            return items  # what a segment is encoded with is known to the write alone
         return ops.segment_features(self.params_of_write, self.encode_segments(items, mask))
+
+    def encode_in_context(
+        self, state: ContextState, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]
+    ) -> tuple[ops.SegmentFeatures, Float[Array, "C d"], Float[Array, "C"]]:
+        """Encodes segments together with the items before each.
+
+        Args:
+            state: before them.
+            items: of the segments.
+            mask: which of them are no padding.
+
+        Returns:
+            Their features, and what the state after them keeps: the last items, and which of them are real.
+        """
+        items = jnp.where(mask[..., None], items, 0)
+        seen, seen_mask = ops.preceding_rows(items, mask, state.items, state.items_mask > 0)
+        seen, seen_mask = replicate_over_sequence((seen, seen_mask))
+        widened = jnp.concatenate([seen[:-1].astype(items.dtype), items], axis=1)
+        encoded = self.encode_segments(widened, jnp.concatenate([seen_mask[:-1], mask], axis=1))
+        features = ops.segment_features(self.params_of_write, encoded[:, self.context :])
+        return features, seen[-1].astype(state.items.dtype), seen_mask[-1].astype(state.items_mask.dtype)
 
     def write(
         self,
-        state: Float[Array, "K d"],
-        features: ops.SegmentFeatures,
+        state: Float[Array, "K d"] | ContextState,
+        features: ops.SegmentFeatures | Float[Array, "N d"],
         mask: Bool[Array, "N"],
         *,
         key: Key | None = None,
-    ) -> tuple[Float[Array, "K d"], Float[Array, ""]]:
+    ) -> tuple[Float[Array, "K d"] | ContextState, Float[Array, ""]]:
+        if self.context:
+            return self.write_stream(state, features[None], mask[None], key=key)
         slots = ops.write_segment(self.params_of_write, state, features, mask, normalize=self.normalize)
         return slots, jnp.zeros((), jnp.float32)
 
     def write_stream(
         self,
-        state: Float[Array, "K d"],
-        features: ops.SegmentFeatures,
+        state: Float[Array, "K d"] | ContextState,
+        features: ops.SegmentFeatures | Float[Array, "T N d"],
         mask: Bool[Array, "T N"],
         *,
         key: Key | None = None,
-    ) -> tuple[Float[Array, "K d"], Float[Array, ""]]:
+    ) -> tuple[Float[Array, "K d"] | ContextState, Float[Array, ""]]:
+        before, kept = state, ()
+        if self.context:
+            before = state.slots
+            features, *kept = self.encode_in_context(state, features, mask)
         features, mask = replicate_over_sequence((features, mask))
-        slots = ops.write_stream(self.params_of_write, state, features, mask, normalize=self.normalize, remat=True)
-        return slots, jnp.zeros((), jnp.float32)
+        slots = ops.write_stream(self.params_of_write, before, features, mask, normalize=self.normalize, remat=True)
+        return ContextState(slots, *kept) if self.context else slots, jnp.zeros((), jnp.float32)
 
-    def slots(self, state: Float[Array, "K d"]) -> Slots:
-        return Slots(state, jnp.ones(self.num_slots, bool))
+    def slots(self, state: Float[Array, "K d"] | ContextState) -> Slots:
+        slots = state.slots if self.context else state
+        return Slots(slots, jnp.ones(self.num_slots, bool))

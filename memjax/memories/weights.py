@@ -5,7 +5,7 @@ import math
 import flax.linen as nn
 import jax.numpy as jnp
 
-from memjax.ops import AdditiveParams, GRUParams, InterfaceParams, LSTMParams, MultiHeadGRUParams, ProgramParams
+from memjax.ops import AdditiveParams, DotParams, GRUParams, InterfaceParams, LSTMParams, MultiHeadGRUParams, ProgramParams
 from memjax.typing import Array
 
 _dense = nn.initializers.lecun_normal()
@@ -45,6 +45,25 @@ def additive_params(module: nn.Module, name: str, left: int, right: int, hidden:
     )
 
 
+def dot_params(module: nn.Module, name: str, left: int, right: int, hidden: int, *, gain: float) -> DotParams:
+    """`DotParams` called `name_w_left`, `name_w_right`, `name_b`.
+
+    Args:
+        module: on which they are declared.
+        name: what theirs begin with.
+        left: the width of what asks.
+        right: the width of what is attended to.
+        hidden: units.
+        gain: how many times larger than usual the scores are at the start.
+    """
+    larger = _stacked((), gain**0.5)
+    return DotParams(
+        w_left=module.param(f"{name}_w_left", larger, (left, hidden)),
+        w_right=module.param(f"{name}_w_right", larger, (right, hidden)),
+        b=module.param(f"{name}_b", _zeros, (hidden,)),
+    )
+
+
 def gru_params(
     module: nn.Module, name: str, inputs: int, hidden: int, *heads: int, gain: float = 1.0, time_constant: float = 1.0
 ) -> GRUParams:
@@ -72,6 +91,9 @@ def multi_head_gru_params(
 ) -> MultiHeadGRUParams:
     """`MultiHeadGRUParams` for slots and items of one width.
 
+    `w_slot` is orthogonal, over the heads together, and `w_out` its transpose: a head that forgets nothing gives back
+    the part of the slot that it was given. Other matrices would turn a slot round with every write.
+
     Args:
         module: on which they are declared.
         name: what theirs begin with.
@@ -81,11 +103,20 @@ def multi_head_gru_params(
         time_constant: as of `gru_params`.
     """
     hidden = width // heads
+
+    def by_head(key, shape):
+        return jnp.stack(jnp.split(nn.initializers.orthogonal()(key, (width, width)), heads, axis=1))
+
+    w_slot = module.param(f"{name}_w_slot", by_head, (heads, width, hidden))
+
+    def back(key, shape):
+        return w_slot.transpose(0, 2, 1).reshape(shape)
+
     return MultiHeadGRUParams(
-        w_slot=module.param(f"{name}_w_slot", _stacked((heads,)), (heads, width, hidden)),
+        w_slot=w_slot,
         w_item=module.param(f"{name}_w_item", _stacked((heads,), gain), (heads, width, hidden)),
         gru=gru_params(module, f"{name}_gru", hidden, hidden, heads, time_constant=time_constant),
-        w_out=module.param(f"{name}_w_out", _dense, (heads * hidden, width)),
+        w_out=module.param(f"{name}_w_out", back, (heads * hidden, width)),
     )
 
 

@@ -17,9 +17,11 @@ from memjax.ops.addressing import (
 )
 from memjax.ops.attention import (
     AdditiveParams,
+    DotParams,
     HopParams,
     ReadParams,
     additive_scores,
+    dot_scores,
     multi_hop_read,
     project_items,
     slot_attention,
@@ -77,7 +79,7 @@ from memjax.ops.retention import (
     temporal_scores,
 )
 from memjax.ops.returns import generalized_advantages
-from memjax.ops.rows import newest_rows
+from memjax.ops.rows import newest_rows, preceding_rows
 from memjax.ops.slots import SegmentFeatures, SlotWriteParams, segment_features, write_segment, write_stream
 from memjax.ops.surprise import surprise_linear
 from memjax.ops.surprise_deep import surprise_memory, surprise_mlp
@@ -95,6 +97,7 @@ from memjax.ops.two_memory import (
 
 __all__ = [
     "AdditiveParams",
+    "DotParams",
     "BlocksState",
     "Buffer",
     "CompressorParams",
@@ -122,6 +125,7 @@ __all__ = [
     "TwoMemoryParams",
     "TwoMemoryState",
     "additive_scores",
+    "dot_scores",
     "allocation_weights",
     "buffer_append",
     "buffer_evict",
@@ -154,6 +158,7 @@ __all__ = [
     "momentum_recurrence",
     "multi_hop_read",
     "newest_rows",
+    "preceding_rows",
     "ntm_interface_size",
     "ntm_start",
     "ntm_step",

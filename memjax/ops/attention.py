@@ -1,4 +1,4 @@
-"""Additive attention, and the two things built on it: items choosing slots, a query reading slots in hops."""
+"""Attention by additive scores or dot products, and the two things built on it: items choosing slots, a query reading slots in hops."""
 
 from typing import NamedTuple
 
@@ -24,6 +24,20 @@ class AdditiveParams(NamedTuple):
     w_right: Float[Array, "dr h"]
     b: Float[Array, "h"]
     v: Float[Array, "h"]
+
+
+class DotParams(NamedTuple):
+    """Weights of `(left W_l + b) · (right W_r) / sqrt(h)`.
+
+    Attributes:
+        w_left: of the left side.
+        w_right: of the right side.
+        b: added to the left side.
+    """
+
+    w_left: Float[Array, "dl h"]
+    w_right: Float[Array, "dr h"]
+    b: Float[Array, "h"]
 
 
 class HopParams(NamedTuple):
@@ -77,28 +91,53 @@ def additive_scores(
     return projected_scores(params, left, project_items(params, right))
 
 
-def projected_scores(
-    params: AdditiveParams, left: Float[Array, "A dl"], projected_right: Float[Array, "B h"]
+@checked
+def dot_scores(
+    params: Annotated[DotParams, Axes("dl", "dr")], left: Float[Array, "A dl"], right: Float[Array, "B dr"]
 ) -> Float[Array, "A B"]:
-    """`additive_scores` from `project_items` of the right side."""
+    """Attention logits by a dot product, `scores[a, b] = (left_a W_l + b) · (right_b W_r) / sqrt(h)`.
+
+    Source: Vaswani et al. 2017, Eq. 1. Computed in `right`'s dtype, summed in float32 or better.
+
+    Args:
+        params: the weights.
+        left: A vectors.
+        right: B vectors; the result has their dtype.
+
+    Returns:
+        The logits of all pairs.
+
+    >>> import jax.numpy as jnp
+    >>> dot_scores(DotParams(jnp.eye(4), jnp.eye(4), jnp.ones(4)), jnp.zeros((1, 4)), jnp.ones((1, 4))).tolist()
+    [[2.0]]
+    """
+    return projected_scores(params, left, project_items(params, right))
+
+
+def projected_scores(
+    params: AdditiveParams | DotParams, left: Float[Array, "A dl"], projected_right: Float[Array, "B h"]
+) -> Float[Array, "A B"]:
+    """`additive_scores` or `dot_scores` from `project_items` of the right side."""
     dtype = projected_right.dtype
     left_AxH = (accumulated(left.astype(dtype), params.w_left) + params.b).astype(dtype)
+    if isinstance(params, DotParams):
+        return accumulated(left_AxH, projected_right.T) * left_AxH.shape[-1] ** -0.5
     hidden_AxBxH = jnp.tanh(left_AxH[:, None, :] + projected_right[None, :, :])
     return accumulated(hidden_AxBxH, params.v)
 
 
 @checked
 def project_items(
-    params: Annotated[AdditiveParams, Axes("dr")], items: Float[Array, "*axes dr"]
+    params: Annotated[AdditiveParams, Axes("dr")] | Annotated[DotParams, Axes("dr")], items: Float[Array, "*axes dr"]
 ) -> Float[Array, "*axes h"]:
-    """`items @ w_right`: the part of `additive_scores` that does not see the left side, to be computed once.
+    """`items @ w_right`: the part of the scores that does not see the left side, to be computed once.
 
     Args:
         params: the weights.
         items: of the right side, with any leading axes.
 
     Returns:
-        Their part of the sum inside the tanh.
+        Their part of the sum inside the tanh, or of the product.
 
     >>> import jax.numpy as jnp
     >>> params = AdditiveParams(jnp.eye(2), 2 * jnp.eye(2), jnp.zeros(2), jnp.ones(2))
@@ -122,7 +161,7 @@ def masked_softmax(scores: Float[Array, "*axes"], mask: Bool[Array, "..."], axis
 
 @checked
 def slot_attention(
-    params: Annotated[AdditiveParams, Axes(dl="dm", dr="dx")],
+    params: Annotated[AdditiveParams, Axes(dl="dm", dr="dx")] | Annotated[DotParams, Axes(dl="dm", dr="dx")],
     slots: Float[Array, "K dm"],
     items: Float[Array, "N dx"],
     mask: Bool[Array, "N"] | None = None,
@@ -133,8 +172,8 @@ def slot_attention(
 
     `weights[k, n] = softmax_k(v · tanh(W_l m_k + W_r f_n + b))`, `aligned_k = sum_n weights[k, n] f_n`. Source:
     Rehearsal Memory, Eq. 1; Continual Memory (Zhang et al. 2021), Eq. 1. As printed, each item hands out one unit of
-    mass over the slots; `normalize="items"` lets each slot take one unit over the items instead (an ablation). Weights
-    are float32 or better.
+    mass over the slots; `normalize="items"` lets each slot take one unit over the items instead (an ablation). With
+    `DotParams` the scores are `dot_scores` instead (ours). Weights are float32 or better.
 
     Args:
         params: slots on the left, items on the right.
@@ -161,7 +200,7 @@ def slot_attention(
 
 
 def slot_weights(
-    params: AdditiveParams,
+    params: AdditiveParams | DotParams,
     slots: Float[Array, "K dm"],
     projected_items: Float[Array, "N h"],
     mask: Bool[Array, "N"],

@@ -1,8 +1,10 @@
 """Memories that keep rows: which of them stay."""
 
+import jax
 import jax.numpy as jnp
 
 from memjax.ops.checked import checked
+from memjax.ops.recurrence import carry_like
 from memjax.typing import Array, Bool, Float
 
 
@@ -36,3 +38,39 @@ def newest_rows(
     # What has left is cleared, or one infinity would make every row NaN.
     kept = jnp.where((mask & (place >= 0))[:, None], rows, 0)
     return jnp.matmul(moved_KxS.astype(rows.dtype), kept, precision="highest"), moved_KxS.any(1)
+
+
+@checked
+def preceding_rows(
+    segments: Float[Array, "T N d"], mask: Bool[Array, "T N"], before: Float[Array, "C d"], before_mask: Bool[Array, "C"]
+) -> tuple[Float[Array, "T+1 C d"], Bool[Array, "T+1 C"]]:
+    """For each segment of a stream, the C real rows before it, by `newest_rows`; padding is passed over.
+
+    Only the last C rows of each segment are carried from one to the next: where segments lie on several devices, those
+    alone go from device to device.
+
+    Args:
+        segments: of the stream.
+        mask: which of their rows are real.
+        before: what came before the first segment, newest last.
+        before_mask: which of it is real.
+
+    Returns:
+        The rows before each segment, and behind the last one those before what comes next; and which of them are real.
+
+    >>> import jax.numpy as jnp
+    >>> stream = jnp.arange(6.0).reshape(3, 2, 1)
+    >>> rows, filled = preceding_rows(stream, jnp.ones((3, 2), bool), jnp.zeros((1, 1)), jnp.zeros(1, bool))
+    >>> rows[:, 0, 0].tolist(), filled[:, 0].tolist()
+    ([0.0, 1.0, 3.0, 5.0], [False, True, True, True])
+    """
+    size = before.shape[0]
+    tails = jax.vmap(lambda rows, real: newest_rows(rows, real, size))(segments, mask)
+
+    def step(seen, tail):
+        both = (jnp.concatenate(pair) for pair in zip(seen, tail, strict=True))
+        return newest_rows(*both, size), seen
+
+    start = carry_like((before.astype(segments.dtype), before_mask), segments)
+    last, seen = jax.lax.scan(step, start, tails)
+    return jax.tree.map(lambda rows, row: jnp.concatenate([rows, row[None]]), seen, last)

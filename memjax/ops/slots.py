@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax.errors import require
-from memjax.ops.attention import AdditiveParams, accumulated, project_items, slot_weights
+from memjax.ops.attention import AdditiveParams, DotParams, accumulated, project_items, slot_weights
 from memjax.ops.axes import Axes
 from memjax.ops.checked import checked
 from memjax.ops.gru import GRUParams, MultiHeadGRUParams, project_aligned, update_from_gates
@@ -23,7 +23,9 @@ class SlotWriteParams(NamedTuple):
         update: of the gated update.
     """
 
-    attention: Annotated[AdditiveParams, Axes("h", dl="dm", dr="dx")]
+    attention: (
+        Annotated[AdditiveParams, Axes("h", dl="dm", dr="dx")] | Annotated[DotParams, Axes("h", dl="dm", dr="dx")]
+    )
     update: Annotated[GRUParams, Axes("dx", h="dm")] | Annotated[MultiHeadGRUParams, Axes("dx", "dm")]
 
 
