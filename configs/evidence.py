@@ -33,13 +33,13 @@ SIZES = {
     "long": {"facts": 2000, "length": 1000, "queries": 40, "answers": 30, "evidence": 10, "groups": 20},
 }
 
-START = {"initial_std": 1.0, "time_constant": 1.0, "write_gain": 1.0}
+START = {"initial_std": 1.0, "time_constant": 1.0, "write_gain": 1.0, "position_std": 0.02}
 
 
 def memory_sizes(name: str, on_cpu: bool) -> dict:
     """What only this memory has; width, segment and number of slots are everybody's."""
     encoder = {"layers": 2 if on_cpu else 3, "heads": 4}
-    rehearsal = {"encoder": "transformer", "normalize": "slots", **START, **encoder}
+    rehearsal = {"encoder": "transformer", "normalize": "slots", "scores": "additive", "context": 0, **START, **encoder}
     controlled = {"memory_width": 32 if on_cpu else 64, "read_heads": 4, "hidden": 64 if on_cpu else 256}
     sizes = {
         "compressive": {**encoder, "rate": 5, "recent": 1},
@@ -75,11 +75,12 @@ def get_config(arg: str = "demo") -> ConfigDict:
     config.memory = ConfigDict({"name": values["memory"], "slots": 20})
     config.memory.update(memory_sizes(values["memory"], on_cpu))
     config.model = ConfigDict({"width": 64 if on_cpu else 128, "hops": 2, "head_layers": 0, "dtype": "float32"})
+    config.model.item_scale = 1.0
 
     config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})
     config.rehearsal.update(fragments=5 if continual else 6, mask_ratio=0.5, deterministic=False, negatives=0)
     config.rehearsal.update(sampler="random" if continual else "history")
-    config.rehearsal.update(layers=2 if on_cpu else 3, heads=4, norm_slots=False)
+    config.rehearsal.update(layers=2 if on_cpu else 3, heads=4, norm_slots=False, position_std=0.02)
 
     # Warm-up and clipping are ours to choose (the papers do not say).
     config.optimizer = ConfigDict({"learning_rate": 1e-3, "warmup_steps": 100, "decay_steps": 0, "clip_norm": 1.0})

@@ -26,6 +26,9 @@ class MemoryModel(nn.Module):
         rehearser_heads: of its attention.
         rehearser_norm_slots: LayerNorm on the slots before the rehearser asks them.
         dtype: of the products.
+        item_scale: how many times larger than their embeddings items come into the memory and the rehearser; with
+            `sqrt(width)` they are of unit size (Vaswani et al. 2017, 3.4).
+        rehearser_position_std: the standard deviation of the rehearser's positions at the start, before `item_scale`.
     """
 
     shape: TaskShape
@@ -37,6 +40,8 @@ class MemoryModel(nn.Module):
     rehearser_heads: int
     rehearser_norm_slots: bool = False
     dtype: Any = jnp.float32
+    item_scale: float = 1.0
+    rehearser_position_std: float = 0.02
 
     def setup(self):
         self.embed = nn.Embed(self.shape.items, self.width, dtype=self.dtype)
@@ -50,6 +55,8 @@ class MemoryModel(nn.Module):
             self.rehearser_heads,
             self.rehearser_norm_slots,
             self.dtype,
+            self.item_scale,
+            self.rehearser_position_std,
         )
 
     def memorize(
@@ -86,7 +93,7 @@ class MemoryModel(nn.Module):
         Returns:
             The state after it, and an auxiliary loss.
         """
-        items = self.embed(jnp.where(mask, stream, 0))
+        items = self.embed(jnp.where(mask, stream, 0)) * self.item_scale
         return memorize(self.memory, items, mask, state=state, key=key)
 
     def slots(self, state: State) -> Slots:

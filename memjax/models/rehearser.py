@@ -56,6 +56,8 @@ class Rehearser(nn.Module):
         norm_slots: LayerNorm on the slots before they are asked, as pre-norm decoders have it on what they attend to;
             the paper does not say.
         dtype: of the products.
+        item_scale: how many times larger than given the items are taken in, with their positions.
+        position_std: the standard deviation of the positions at the start.
     """
 
     width: int
@@ -64,6 +66,8 @@ class Rehearser(nn.Module):
     heads: int
     norm_slots: bool = False
     dtype: Any = jnp.float32
+    item_scale: float = 1.0
+    position_std: float = 0.02
 
     @nn.compact
     def __call__(
@@ -73,10 +77,11 @@ class Rehearser(nn.Module):
         normal = nn.initializers.normal(self.width**-0.5)  # the scale of the embeddings
         cls = self.param("cls", normal, (self.width,))
         blank = self.param("mask", normal, (self.width,))
-        positions = self.param("positions", nn.initializers.normal(0.02), (self.segment + 1, self.width))
+        positions = self.param("positions", nn.initializers.normal(self.position_std), (self.segment + 1, self.width))
         items = jnp.where(hidden[..., None], blank, items)
         first = jnp.broadcast_to(cls, (items.shape[0], 1, self.width))
-        x = (jnp.concatenate([first, items], axis=1) + positions[: items.shape[1] + 1]).astype(self.dtype)
+        x = self.item_scale * (jnp.concatenate([first, items], axis=1) + positions[: items.shape[1] + 1])
+        x = x.astype(self.dtype)
         mask = jnp.pad(real, ((0, 0), (1, 0)), constant_values=True)
         memory = slots.values.astype(self.dtype)
         if self.norm_slots:

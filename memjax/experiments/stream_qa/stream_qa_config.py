@@ -84,6 +84,7 @@ class ModelConfig:
     hops: int = 2
     head_layers: int = 0
     dtype: DtypeName = "float32"
+    item_scale: float = 1.0
 
     def __post_init__(self):
         check_widths(self, "width")
@@ -122,6 +123,7 @@ class RehearsalConfig:
     layers: int = 2
     heads: int = 4
     norm_slots: bool = False
+    position_std: float = 0.02
 
     def __post_init__(self):
         check_counts(self, 1, "layers")
