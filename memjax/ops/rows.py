@@ -71,6 +71,6 @@ def preceding_rows(
         both = (jnp.concatenate(pair) for pair in zip(seen, tail, strict=True))
         return newest_rows(*both, size), seen
 
-    start = carry_like((before.astype(segments.dtype), before_mask), segments)
+    start = carry_like(newest_rows(before.astype(segments.dtype), before_mask, size), segments)
     last, seen = jax.lax.scan(step, start, tails)
     return jax.tree.map(lambda rows, row: jnp.concatenate([rows, row[None]]), seen, last)

@@ -32,3 +32,12 @@ def test_positions_are_counted_over_the_real_items_alone():
 def test_a_row_that_has_left_is_forgotten_even_if_it_was_infinite():
     rows, filled = ops.newest_rows(jnp.array([[jnp.inf], [1.0], [2.0]]), jnp.ones(3, bool), 2)
     assert rows[:, 0].tolist() == [1, 2] and filled.all()
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_rows_before_a_segment_are_the_newest_real_ones_to_the_bit_wherever_padding_lies(rng, size):
+    segments, before = (rng.normal(size=shape).astype(np.float32) for shape in ((4, 2, 3), (size, 3)))
+    for _ in range(20):
+        mask, before_mask = rng.random((4, 2)) < 0.5, rng.random(size) < 0.5
+        found = ops.preceding_rows(*map(jnp.asarray, (segments, mask, before, before_mask)))
+        assert_same(found, oracle.preceding_rows(segments, mask, before, before_mask))

@@ -1,4 +1,4 @@
-"""Additive attention (Rehearsal Memory, Eq. 1) and the multi-hop read (appendix A)."""
+"""Additive attention (Rehearsal Memory, Eq. 1), attention by dot products (1706.03762, Eq. 1), and the multi-hop read (appendix A)."""
 
 import numpy as np
 
@@ -21,12 +21,20 @@ def additive_scores(params, left, right):
     return scores
 
 
+def dot_scores(params, left, right):
+    scores = np.zeros((len(left), len(right)))
+    for a, one in enumerate(left):
+        for b, other in enumerate(right):
+            scores[a, b] = np.dot(params.w_left.T @ one + params.b, params.w_right.T @ other) / np.sqrt(len(params.b))
+    return scores
+
+
 def slot_attention(params, slots, items, mask, normalize="slots"):
     """Padding is not weighed down, it is left out: only real items are ever looked at."""
     real = [n for n in range(len(items)) if mask[n]]
     weights = np.zeros((len(slots), len(items)))
     if real:
-        scores = additive_scores(params, slots, items[real])
+        scores = (additive_scores if hasattr(params, "v") else dot_scores)(params, slots, items[real])
         if normalize == "slots":
             for i, n in enumerate(real):
                 weights[:, n] = softmax(scores[:, i])

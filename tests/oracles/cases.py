@@ -33,6 +33,11 @@ def additive(rng, left=D, right=D, hidden=5):
     return ops.AdditiveParams(*(rng.normal(size=size) for size in sizes))
 
 
+def dot(rng, left=D, right=D, hidden=5):
+    sizes = ((left, hidden), (right, hidden), (hidden,))
+    return ops.DotParams(*(rng.normal(size=size) for size in sizes))
+
+
 def single(rng, inputs=D, hidden=D):
     return gru_weights(rng, inputs, hidden)
 
@@ -57,15 +62,15 @@ def recollection_aux(rng):
     return {**masked, "target": rng.integers(0, V, N).astype(np.int32), "valid": rng.random((N, V)) < 0.5}
 
 
-def write_params(update):
-    return lambda rng: ops.SlotWriteParams(additive(rng), update(rng))
+def write_params(update, attention=additive):
+    return lambda rng: ops.SlotWriteParams(attention(rng), update(rng))
 
 
-def write_stream(update, **options):
+def write_stream(update, attention=additive, **options):
     return Case(
         partial(ops.write_stream, **options),
         slots.write_stream,
-        write_params(update),
+        write_params(update, attention),
         {"slots": (K, D), "segments": (T, N, D)},
         mask_of(T, N),
         ("slots",),
@@ -274,6 +279,19 @@ def newest_rows(size):
     )
 
 
+def preceding_rows(size):
+    """Values alone, as of `newest_rows`."""
+    return Case(
+        lambda params, **data: ops.preceding_rows(**data)[0],
+        lambda params, **data: rows.preceding_rows(**data)[0],
+        nothing,
+        {"segments": (T, N, D), "before": (size, D)},
+        lambda rng: mask_of(T, N)(rng) | mask_of(size, name="before_mask")(rng),
+        state=("before",),
+        padding=lambda aux: padded("segments")(aux) | padded("before", "before_mask")(aux),
+    )
+
+
 def compressor(rng):
     return ops.CompressorParams(rng.normal(size=(2, D, D)), rng.normal(size=D))
 
@@ -308,6 +326,9 @@ CASES = (
             partial(additive, left=3),
             {"left": (A, 3), "right": (N, D)},
             state=("left",),
+        ),
+        "dot_scores": Case(
+            ops.dot_scores, attention.dot_scores, partial(dot, left=3), {"left": (A, 3), "right": (N, D)}, state=("left",)
         ),
         "project_items": Case(ops.project_items, attention.project_items, additive, {"items": (N, D)}),
         "slot_attention over slots": slot_attention("slots"),
@@ -355,6 +376,7 @@ CASES = (
             padded("items"),
         ),
         "write_stream single": write_stream(single),
+        "write_stream by dot products": write_stream(single, dot),
         "write_stream multi-head, remat": write_stream(multi, remat=True),
         "recollection_loss": Case(
             without_params(ops.recollection_loss),
@@ -421,6 +443,8 @@ CASES = (
         "memory_hop linear": memory_hop(linear=True),
         "memory_hop with a transition": memory_hop(moved=True),
         "newest_rows all of them": newest_rows(7),
+        "preceding_rows, fewer than a segment": preceding_rows(2),
+        "preceding_rows, more than a segment": preceding_rows(N + 2),
         "newest_rows few of them": newest_rows(2),
         "compress_rows": Case(
             lambda params, **data: ops.compress_rows(params, **data)[0],

@@ -4,11 +4,21 @@ import numpy as np
 
 
 def newest_rows(rows, mask, size):
-    kept = [row for row, real in zip(rows, mask, strict=True) if real][-size:]
+    kept = [row for row, real in zip(rows, mask, strict=True) if real]
+    kept = kept[max(0, len(kept) - size) :]
     found, filled = np.zeros((size, rows.shape[1])), np.zeros(size, bool)
     for i, row in enumerate(reversed(kept)):
         found[size - 1 - i], filled[size - 1 - i] = row, True
     return found, filled
+
+
+def preceding_rows(segments, mask, before, before_mask):
+    """Before each segment, and before what comes after the last: the newest of all real rows so far."""
+    found = []
+    for t in range(len(segments) + 1):
+        rows = np.concatenate([before, *segments[:t]])
+        found.append(newest_rows(rows, np.concatenate([before_mask, *mask[:t]]), len(before)))
+    return tuple(np.stack(part) for part in zip(*found, strict=True))
 
 
 def position_encoding(count, width):

@@ -4,6 +4,7 @@ import numpy as np
 
 from oracles.attention import project_items, slot_attention, softmax
 from oracles.gru import gru_scan, project_aligned, update_slots
+from oracles.rows import preceding_rows
 
 
 def segment_features(params, items):
@@ -20,6 +21,15 @@ def write_stream(params, slots, segments, mask, normalize="slots"):
     for items, real in zip(segments, mask, strict=True):
         slots = write_segment(params, slots, items, real, normalize)
     return slots
+
+
+def in_context(encode, items, mask, size):
+    """Each segment encoded together with the `size` real items before it, of which nothing is handed on."""
+    start = np.zeros((size, items.shape[-1])), np.zeros(size, bool)
+    rows, real = preceding_rows(items, mask, *start)
+    widened = (np.concatenate([rows[t], items[t]]) for t in range(len(items)))
+    reals = (np.concatenate([real[t], mask[t]]) for t in range(len(items)))
+    return np.stack([encode(x, there)[size:] for x, there in zip(widened, reals, strict=True)])
 
 
 def layer_norm(x, params, epsilon=1e-6):
