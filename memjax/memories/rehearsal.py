@@ -14,7 +14,6 @@ from memjax.memories.memory import Memory, Slots, check_items, replicate_over_se
 from memjax.memories.weights import additive_params, dot_params, gru_params
 from memjax.typing import Any, Array, Bool, Float, Key, Normalize
 
-
 DOT_GAIN = 3.0  # with scores of standard deviation 1 an item's unit is spread over nearly all slots
 
 

@@ -5,7 +5,15 @@ import math
 import flax.linen as nn
 import jax.numpy as jnp
 
-from memjax.ops import AdditiveParams, DotParams, GRUParams, InterfaceParams, LSTMParams, MultiHeadGRUParams, ProgramParams
+from memjax.ops import (
+    AdditiveParams,
+    DotParams,
+    GRUParams,
+    InterfaceParams,
+    LSTMParams,
+    MultiHeadGRUParams,
+    ProgramParams,
+)
 from memjax.typing import Array
 
 _dense = nn.initializers.lecun_normal()

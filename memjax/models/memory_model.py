@@ -127,3 +127,13 @@ class MemoryModel(nn.Module):
             The recollection and the familiarity loss.
         """
         return rehearsal_losses(self.rehearser, slots, fragments, self.embed, negatives=negatives, key=key)
+
+    def recollect(self, slots: Slots, fragments: Fragments) -> Int[Array, "F N"]:
+        """The item that the rehearser holds likeliest at each place of some fragments.
+
+        Args:
+            slots: of the memory.
+            fragments: of its stream; what is hidden in them is not looked at.
+        """
+        predicted, _ = self.rehearser(slots, self.embed(fragments.items), fragments.real, fragments.hidden)
+        return jnp.einsum("fnd,vd->fnv", predicted, self.embed.embedding.astype(predicted.dtype)).argmax(-1)

@@ -1,4 +1,4 @@
-"""Attention by additive scores or dot products, and the two things built on it: items choosing slots, a query reading slots in hops."""
+"""Attention by additive scores or dot products; on it items choose slots, and a query reads slots in hops."""
 
 from typing import NamedTuple
 

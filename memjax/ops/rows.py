@@ -42,7 +42,10 @@ def newest_rows(
 
 @checked
 def preceding_rows(
-    segments: Float[Array, "T N d"], mask: Bool[Array, "T N"], before: Float[Array, "C d"], before_mask: Bool[Array, "C"]
+    segments: Float[Array, "T N d"],
+    mask: Bool[Array, "T N"],
+    before: Float[Array, "C d"],
+    before_mask: Bool[Array, "C"],
 ) -> tuple[Float[Array, "T+1 C d"], Bool[Array, "T+1 C"]]:
     """For each segment of a stream, the C real rows before it, by `newest_rows`; padding is passed over.
 

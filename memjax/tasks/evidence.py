@@ -86,7 +86,8 @@ class Evidence:
     """The task's examples, each a function of (spec, split, index): implements `memjax.tasks.Task`.
 
     An example of index i has the logic chain (query, answer) number `i % (queries * answers)`. Its evidence lies
-    in the early or the later half, equally likely, as the tag "half" says; tag "quarter" says where its middle lies.
+    in the early or the later half, equally likely, as the tag "half" says; tag "quarter" says where its middle lies,
+    and "border" whether it lies inside one segment or crosses the border of two.
 
     Attributes:
         spec: its settings.
@@ -106,7 +107,11 @@ class Evidence:
             query_words=None,
             answer="classes",
             classes=spec.answers,
-            tags={"half": ("early", "later"), "quarter": ("1st", "2nd", "3rd", "4th")},
+            tags={
+                "half": ("early", "later"),
+                "quarter": ("1st", "2nd", "3rd", "4th"),
+                "border": ("inside", "crossing"),
+            },
         )
         self.chains = _draw_chains(spec)
 
@@ -135,6 +140,7 @@ class Evidence:
         later = places[:, 0] >= spec.length // 2
         begin, end = _half(later, spec.length)
         quarter = 2 * later + (2 * (places.mean(axis=1) - begin) >= end - begin)
+        crossing = places[:, 0] // spec.segment != places[:, -1] // spec.segment
         padded = self.shape.segments * spec.segment
         stream = np.zeros((len(indices), padded), np.int32)
         stream[:, : spec.length] = facts
@@ -147,6 +153,7 @@ class Evidence:
             "label": answer.astype(np.int32),
             "half": later.astype(np.int32),
             "quarter": quarter.astype(np.int32),
+            "border": crossing.astype(np.int32),
         }
 
     def _draw(self, keys: np.ndarray, query: np.ndarray, answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

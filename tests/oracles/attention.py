@@ -1,4 +1,4 @@
-"""Additive attention (Rehearsal Memory, Eq. 1), attention by dot products (1706.03762, Eq. 1), and the multi-hop read (appendix A)."""
+"""Attention by additive scores (Rehearsal Memory, Eq. 1) and dot products (1706.03762, Eq. 1); the multi-hop read."""
 
 import numpy as np
 

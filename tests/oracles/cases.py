@@ -328,7 +328,11 @@ CASES = (
             state=("left",),
         ),
         "dot_scores": Case(
-            ops.dot_scores, attention.dot_scores, partial(dot, left=3), {"left": (A, 3), "right": (N, D)}, state=("left",)
+            ops.dot_scores,
+            attention.dot_scores,
+            partial(dot, left=3),
+            {"left": (A, 3), "right": (N, D)},
+            state=("left",),
         ),
         "project_items": Case(ops.project_items, attention.project_items, additive, {"items": (N, D)}),
         "slot_attention over slots": slot_attention("slots"),

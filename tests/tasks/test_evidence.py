@@ -72,7 +72,16 @@ def test_the_evidence_of_the_answer_is_there_and_that_of_no_other_answer(variant
             if spec.arrangement == "consecutive":
                 quarters = {min(int((p + (spec.evidence - 1) / 2) * 4 // spec.length), 3) for p in inside}
                 assert batch["quarter"][i] in quarters
+                assert batch["border"][i] in {
+                    p // spec.segment < (p + spec.evidence - 1) // spec.segment for p in inside
+                }
             assert batch["quarter"][i] // 2 == later
+
+
+def test_evidence_that_fits_into_no_segment_crosses_a_border_always_and_in_one_segment_never():
+    for segment, expected in ((1, 1), (20, 0)):
+        border = spread(Evidence(small_spec(length=20, segment=segment)), "train", 64)["border"]
+        assert (border == expected).all()
 
 
 @both

@@ -10,7 +10,7 @@ from training.tiny import layout_of, random_params, tiny
 
 from memjax.config import MeshConfig
 from memjax.experiments.prepare import prepare
-from memjax.experiments.stream_qa import build, measure_answer, slot_changes
+from memjax.experiments.stream_qa import build, measure_answer, recollected_by_age, slot_changes, slot_cosines
 from memjax.memories import memorize
 from memjax.training.evaluate import MetricSums, make_evaluator
 from memjax.training.objective import answer_metrics
@@ -54,7 +54,7 @@ def test_a_split_that_batches_do_not_divide_is_evaluated_like_a_plain_loop(syste
     metrics = evaluate(params, "test")
     assert metrics["examples"] == 36
     np.testing.assert_allclose([metrics["accuracy"], metrics["answer_loss"]], rows.mean(0), rtol=1e-5)
-    assert set(metrics["tags"]) == {"half", "quarter"}
+    assert set(metrics["tags"]) == {"half", "quarter", "border"}
     for tag, names in task.shape.tags.items():
         assert sum(value["examples"] for value in metrics["tags"][tag].values()) == 36
         for value, name in enumerate(names):
@@ -114,6 +114,52 @@ def test_slot_changes_leave_padding_out():
             one.shape, one.notes = task.shape, ()
             alone.append(slot_changes(model, params, one, layout_of(task), 1)[t])
         np.testing.assert_allclose(changes[t], np.mean(alone, 0), atol=2e-5)
+
+
+def slots_of(model, params, task, examples):
+    batch = task.examples("test", np.arange(examples) * task.size("test") // examples)
+    memorize = jax.vmap(lambda stream, mask: model.apply(params, stream, mask, method="memorize")[0].values)
+    return batch, np.asarray(jax.jit(memorize)(batch["stream"], batch["mask"]), np.float64)
+
+
+def test_slot_cosines_are_those_of_what_depends_on_the_stream():
+    task, model, params, _ = made()
+    _, slots = slots_of(model, params, task, 5)
+    expected = np.zeros((3, 3))
+    own = slots - slots.mean(0)
+    for k, j in np.ndindex(3, 3):
+        cosines = [
+            abs(a @ b) / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(own[:, k], own[:, j], strict=True)
+        ]
+        expected[k, j] = np.mean(cosines)
+    np.testing.assert_allclose(slot_cosines(model, params, task, layout_of(task), 5), expected, atol=1e-3)
+
+
+def test_what_is_recollected_is_counted_by_how_many_segments_came_after_it():
+    """A rehearser that always names item 3, by the bias of its last layer, recollects exactly the hidden threes."""
+    task, model, params, _ = made()
+    old = params["params"]["rehearser"]["recall"]
+    rest = {name: leaf for name, leaf in params["params"].items() if name not in ("rehearser", "embed")}
+    table = np.zeros_like(params["params"]["embed"]["embedding"])
+    table[3] = 1
+    recall = {"recall": {"bias": np.ones_like(old["bias"]), "kernel": np.zeros_like(old["kernel"])}}
+    always = {"params": rest | {"embed": {"embedding": table}, "rehearser": params["params"]["rehearser"] | recall}}
+    lengths = np.array([2, 4, 4, 3, 4])
+
+    def examples(split, indices):
+        batch = task.examples(split, indices)
+        real = np.arange(task.shape.segments) < lengths[:, None]
+        stream = np.where(np.arange(task.shape.segments)[:, None] == lengths[:, None, None] - 2, 3, 4)
+        return batch | {
+            "mask": batch["mask"] & real[:, :, None],
+            "stream": np.broadcast_to(stream, batch["stream"].shape),
+        }
+
+    threes = SimpleNamespace(shape=task.shape, notes=(), size=task.size, examples=examples)
+    found = recollected_by_age(model, always, threes, layout_of(task), 5, mask_ratio=0.5)
+    assert {age: point["accuracy"] for age, point in found.items()} == {"0": 0, "1": 1, "2": 0, "3": 0}
+    per_segment = task.shape.segment // 2
+    assert [found[age]["examples"] for age in "0123"] == [n * per_segment for n in (5, 5, 4, 3)]
 
 
 def test_what_diverged_counts_as_an_error_and_leaves_no_mean_loss():

@@ -1,12 +1,13 @@
 """Stream QA: its config, models, losses and measures."""
 
-from memjax.experiments.stream_qa.answer_measures import measure_answer, slot_changes, trimmed
+from memjax.experiments.stream_qa.answer_measures import measure_answer, trimmed
 from memjax.experiments.stream_qa.rehearsal_objective import (
     answer_objective,
     init_params,
     neighbours,
     rehearsal_objective,
 )
+from memjax.experiments.stream_qa.slot_measures import recollected_by_age, slot_changes, slot_cosines
 from memjax.experiments.stream_qa.stream_qa_config import MemoryConfig, ModelConfig, RehearsalConfig, StreamQAConfig
 from memjax.experiments.stream_qa.stream_qa_family import FAMILY
 from memjax.experiments.stream_qa.stream_qa_models import build, build_sampler
@@ -23,7 +24,9 @@ __all__ = [
     "init_params",
     "measure_answer",
     "neighbours",
+    "recollected_by_age",
     "rehearsal_objective",
     "slot_changes",
+    "slot_cosines",
     "trimmed",
 ]

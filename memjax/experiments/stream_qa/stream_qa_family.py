@@ -6,7 +6,7 @@ from typing import Any
 from memjax import memories
 from memjax.errors import require
 from memjax.experiments.family import Compared, Family
-from memjax.experiments.stream_qa.answer_measures import measure_answer, slot_changes, trimmed
+from memjax.experiments.stream_qa.answer_measures import measure_answer, trimmed
 from memjax.experiments.stream_qa.rehearsal_objective import (
     answer_objective,
     init_params,
@@ -14,6 +14,12 @@ from memjax.experiments.stream_qa.rehearsal_objective import (
     rehearsal_objective,
 )
 from memjax.experiments.stream_qa.shown_examples import shown_examples
+from memjax.experiments.stream_qa.slot_measures import (
+    SLOT_EXAMPLES,
+    recollected_by_age,
+    slot_changes,
+    slot_cosines,
+)
 from memjax.experiments.stream_qa.stream_qa_config import StreamQAConfig, check_stream_qa
 from memjax.experiments.stream_qa.stream_qa_models import build, build_sampler
 from memjax.experiments.stream_qa.stream_qa_report import stream_qa_report
@@ -24,8 +30,6 @@ from memjax.training.data import Layout
 from memjax.training.objective import Loss
 from memjax.training.phase import Phase, Recipe, state_bytes
 from memjax.typing import Params
-
-SLOT_EXAMPLES = 64
 
 
 def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
@@ -47,7 +51,10 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
         if isinstance(model, MemoryModel):
             own = {"params": params["params"]["memory"]}
             found["state_bytes"] = state_bytes(lambda: functional(model.memory).initial_state(own))
-            found["slot_changes"] = slot_changes(model, params, task, layout, min(SLOT_EXAMPLES, task.size("test")))
+            read = (model, params, task, layout, min(SLOT_EXAMPLES, task.size("test")))
+            found["slot_changes"], found["slot_cosines"] = slot_changes(*read), slot_cosines(*read)
+            if config.rehearses and config.rehearsal.recollection > 0:
+                found["recollected"] = recollected_by_age(*read, mask_ratio=config.rehearsal.mask_ratio)
         return found
 
     among = config.rehearsal.negatives + 1 if config.rehearsal.negatives else task.shape.items

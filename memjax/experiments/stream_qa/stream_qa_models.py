@@ -41,7 +41,17 @@ def build(config: StreamQAConfig, shape: TaskShape) -> System:
     except MemjaxError as error:
         raise MemjaxError(f"config.memory: {error}") from None
     rehearser = (config.rehearsal.layers, config.rehearsal.heads, config.rehearsal.norm_slots)
-    return MemoryModel(shape, memory, model.width, model.hops, model.head_layers, *rehearser, dtype, model.item_scale, config.rehearsal.position_std)
+    return MemoryModel(
+        shape,
+        memory,
+        model.width,
+        model.hops,
+        model.head_layers,
+        *rehearser,
+        dtype,
+        model.item_scale,
+        config.rehearsal.position_std,
+    )
 
 
 def build_sampler(config: StreamQAConfig, shape: TaskShape) -> HistorySampler:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from memjax.reporting.description import ACCURACY, ERROR, Bars, Column, HeatMap, Phase, Report, tag_panels
+from memjax.reporting.description import ACCURACY, ERROR, Bars, Column, HeatMap, Lines, Phase, Report, tag_panels
 
 SAMPLER = Phase(
     "sampler",
@@ -21,6 +21,32 @@ SLOTS = HeatMap(
     "slot",
     "change of the slot",
 )
+COSINES = HeatMap(
+    "slot_cosines",
+    "How alike the slots are",
+    "The mean absolute cosine between what two slots hold, less its mean over the test examples: 1 where they hold the "
+    "same.",
+    ("slot_cosines",),
+    "slot",
+    "slot",
+    "cosine",
+)
+RECOLLECTED = Lines(
+    "recollected",
+    "What can be recollected, by age",
+    "The share of a segment's hidden items that the rehearser names first among all items, by how many segments were "
+    "written after it.",
+    ("recollected",),
+    "segments written after it",
+    "recollected",
+    "percent",
+)
+BY_PLACE = {
+    "half": "by half of the stream",
+    "quarter": "by quarter of the stream",
+    "border": "by segments: inside one, or crossing the border of two",
+}
+OF_SLOTS = (SLOTS, COSINES, RECOLLECTED)
 
 
 def stream_qa_report(
@@ -51,13 +77,13 @@ def stream_qa_report(
             "places",
             "Where the evidence lies",
             "Accuracy by the place of the evidence in the stream, with 95% intervals for the number of examples.",
-            {tag: f"by {tag} of the stream" for tag in ("half", "quarter") if tag in tags},
+            {tag: title for tag, title in BY_PLACE.items() if tag in tags},
         )
         others = tag_panels(tag for tag in tags if tag not in places.tags)
         meaning = "Early, later, all: accuracy where the evidence lies in the first half, the second half, anywhere."
         columns = (early, later, everything)
-        return Report(everything.name, columns, (*others, places, SLOTS), meaning, guessing, phases)
-    panels = (*tag_panels(tags), SLOTS)
+        return Report(everything.name, columns, (*others, places, *OF_SLOTS), meaning, guessing, phases)
+    panels = (*tag_panels(tags), *OF_SLOTS)
     if len(tags.get("task", ())) > 1:
         path = ("tags", "task", "*", "accuracy")
         error = Column("mean error %", path, "error", "lower")

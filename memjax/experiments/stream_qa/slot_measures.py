@@ -1,0 +1,128 @@
+"""What is measured of the slots: what each segment changes in them, how alike they are, and what can be recollected."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from memjax.functional import functional
+from memjax.models import MemoryModel
+from memjax.models.fragments import build_fragments
+from memjax.tasks import Task
+from memjax.training.data import Layout, evaluation_batches
+from memjax.typing import Any, Params
+
+SLOT_EXAMPLES = 64
+
+
+def slot_changes(
+    model: MemoryModel, params: Params, task: Task, layout: Layout, examples: int
+) -> list[list[float | None]]:
+    """How much each segment changed each slot: mean Euclidean distance over some test examples.
+
+    Args:
+        model: the memory, and what stands around it.
+        params: of the model.
+        task: whose test is read.
+        layout: of its batches.
+        examples: how many are read, spread evenly over the test.
+
+    Returns:
+        `[T][K]`. Padding is left out: the mean is over the examples that have an item in the segment. T ends with the
+        longest stream; a segment before its end that is padding in all of them is a row of None.
+    """
+    batch, _ = next(evaluation_batches(task, layout, "test", examples, examples))
+    memory, params = functional(model.memory), jax.tree.map(jnp.asarray, params)
+    own = {"params": params["params"]["memory"]}
+    table = params["params"]["embed"]["embedding"]
+
+    @jax.jit
+    def encode(stream, mask):
+        items = table[jnp.where(mask, stream, 0)].astype(model.dtype)
+        return jax.vmap(memory.encode, (None, 0, 0))(own, items, mask)
+
+    @jax.jit
+    def write(state, features, mask):
+        written = jax.vmap(lambda s, f, m: memory.write(own, s, f, m)[0])(state, features, mask)
+        slots = jax.vmap(lambda s: memory.slots(own, s).values)
+        distance = jnp.linalg.norm(slots(written) - slots(state), axis=-1)
+        return written, jnp.where(mask.any(1)[:, None], distance, 0).sum(0)
+
+    features = encode(batch["stream"], batch["mask"])
+    start = memory.initial_state(own)
+    state = jax.tree.map(lambda x: jnp.broadcast_to(x, (examples, *x.shape)), start)
+    counts = np.trim_zeros(batch["mask"].any(2).sum(0), "b").tolist()  # how many examples have each segment
+    changes: list[list[float | None]] = []
+    for segment, count in enumerate(counts):
+        now = jax.tree.map(lambda x: x[:, segment], features)  # noqa: B023, used at once
+        state, change = write(state, now, batch["mask"][:, segment])
+        changes.append([round(float(value) / count, 5) if count else None for value in change])
+    return changes
+
+
+def slot_cosines(model: MemoryModel, params: Params, task: Task, layout: Layout, examples: int) -> list[list[float]]:
+    """How alike what the slots hold is: the mean absolute cosine of each pair, over some test examples.
+
+    Of the part of a slot that depends on the stream, `m_k` less its mean over the examples: slots may start far from
+    each other and yet all be given the same.
+
+    Args:
+        model: as of `slot_changes`, and so are those below.
+        params: of the model.
+        task: whose test is read.
+        layout: of its batches.
+        examples: how many are read; at least 2.
+
+    Returns:
+        `[K][K]`, 1 where the two are the same.
+    """
+    batch, _ = next(evaluation_batches(task, layout, "test", examples, examples))
+    slots = _memorized(model, params, batch).values
+    own = slots - slots.mean(0)
+    unit = own / jnp.maximum(jnp.linalg.norm(own, axis=-1, keepdims=True), 1e-12)
+    return np.round(jnp.abs(jnp.einsum("bkd,bjd->bkj", unit, unit)).mean(0), 4).tolist()
+
+
+def recollected_by_age(
+    model: MemoryModel, params: Params, task: Task, layout: Layout, examples: int, *, mask_ratio: float
+) -> dict[str, dict[str, Any]]:
+    """Which share of a segment's hidden items the rehearser names first among all items, by the age of the segment.
+
+    Args:
+        model: as of `slot_changes`, and so are those up to `examples`.
+        params: of the model.
+        task: whose test is read.
+        layout: of its batches.
+        examples: how many are read, spread evenly over the test.
+        mask_ratio: the share of a segment's items that is hidden, as in training.
+
+    Returns:
+        For each age, 0 for the last segment of a stream, the share as "accuracy", and as "examples" of how many items.
+    """
+    batch, _ = next(evaluation_batches(task, layout, "test", examples, examples))
+    slots = _memorized(model, params, batch)
+
+    @jax.jit
+    def recollected(key, slots, stream, mask):
+        every = jnp.arange(mask.shape[0])
+        fragments = build_fragments(key, stream, mask, stream, mask, every, mask.any(-1), mask_ratio=mask_ratio)
+        found = model.apply(params, slots, fragments, method="recollect")
+        return (fragments.hidden & (found == fragments.items)).sum(-1), fragments.hidden.sum(-1)
+
+    keys = jax.random.split(jax.random.key(0), examples)
+    right, hidden = jax.vmap(recollected)(keys, slots, batch["stream"], batch["mask"])
+    real = np.asarray(batch["mask"]).any(-1)
+    ages = np.cumsum(real[:, ::-1], axis=1)[:, ::-1] - 1  # of a segment of padding too, but nothing of it is hidden
+    shares = {}
+    for age in range(int(ages.max()) + 1):
+        asked = int(np.sum(hidden, where=ages == age))
+        if asked:
+            share = float(np.sum(right, where=ages == age)) / asked
+            shares[str(age)] = {"accuracy": round(share, 5), "examples": asked}
+    return shares
+
+
+def _memorized(model: MemoryModel, params: Params, batch: dict) -> Any:
+    def memorize(stream, mask):
+        return model.apply(params, stream, mask, method="memorize")[0]
+
+    return jax.jit(jax.vmap(memorize))(batch["stream"], batch["mask"])
