@@ -51,7 +51,7 @@ def run(arguments: Sequence[str]) -> None:
     prepared = prepare(config)
     console.out(prepared.recipe.label, style="bold", end="")
     console.out(f" on {prepared.task_name}, in {folder}")
-    for note in prepared.task.notes:
+    for note in (*prepared.task.notes, *prepared.recipe.notes):
         console.out(f"note: {note}")
     experiment.train(prepared, folder, console, launch.profile)
     experiment.evaluate(prepared, folder, command=command_line())

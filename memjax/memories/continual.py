@@ -13,7 +13,9 @@ class ContinualMemory(RehearsalMemory):
     """Continual Memory, Eq. 1 to 3: as `RehearsalMemory`, but Z small GRUs between projections update each slot.
 
     `m_kz = W_z^M m_k`, `l_kz = W_z^L l_k`, `m_kz <- GRU_z(m_kz, l_kz)`, `m_k <- W^o concat_z(m_kz)`. The paper's
-    "single head" is `update_heads=1`, with the projections.
+    "single head" is `update_heads=1`, with the projections. W^M starts orthogonal over the heads together, and W^o as
+    its transpose: closed gates then keep a slot as it is, where random matrices would turn it round with every write.
+    Nothing in the equations bounds the slots: weights whose product W^o W^M expands let them grow with the stream.
 
     Args:
         num_slots: K.

@@ -112,7 +112,7 @@ def evaluate(
         "task": experiment.task_name,
         "step": step,
         "examples": task.size(split),
-        "notes": list(task.notes),
+        "notes": [*task.notes, *experiment.recipe.notes],
         "parameters": sum(x.size for x in jax.tree.leaves(params)),
         "state_bytes": None,
         "metrics": metrics,

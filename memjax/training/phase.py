@@ -57,6 +57,7 @@ class Recipe(NamedTuple):
         facts: what an evaluation says besides, from the last phase's parameters and metrics; it may add to these.
         report: what a report shows of it, as plain data (`memjax.reporting.description`).
         shown: of what was predicted of each example of a split, what the report tells of single ones.
+        notes: what must be said of these settings, before training and beside any figure.
     """
 
     label: str
@@ -65,6 +66,7 @@ class Recipe(NamedTuple):
     facts: Callable[[Params, dict[str, Any]], dict[str, Any]]
     report: Mapping[str, Any]
     shown: Callable[[Split, np.ndarray], dict[str, Any]] | None = None
+    notes: tuple[str, ...] = ()
 
 
 class Experiment(NamedTuple):

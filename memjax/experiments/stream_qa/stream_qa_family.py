@@ -59,7 +59,20 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
 
     among = config.rehearsal.negatives + 1 if config.rehearsal.negatives else task.shape.items
     report = stream_qa_report(task.shape.tags, task.shape.classes, among, sampler=sampler is not None).to_json()
-    return Recipe(_label(config), tuple(phases), layout, facts, report, partial(shown_examples, task))
+    notes = _notes(config, task.shape)
+    return Recipe(_label(config), tuple(phases), layout, facts, report, partial(shown_examples, task), notes)
+
+
+def _notes(config: StreamQAConfig, shape: TaskShape) -> tuple[str, ...]:
+    """That nothing is chosen where all segments are rehearsed: the sampler's phase is then wasted."""
+    fragments, later = config.rehearsal.fragments, shape.segments - shape.segments // 2
+    if not config.needs_sampler or fragments < 2 * later:
+        return ()
+    fewer = f"give fewer than {2 * later} fragments" if later > 1 else "give longer streams"
+    return (
+        f"the history sampler has nothing to choose: {fragments} fragments are all {shape.segments} segments of a "
+        f"stream; {fewer}, or config.rehearsal.sampler=random, which needs no phase of its own",
+    )
 
 
 def _phase(name: str, steps: int, model: System | HistorySampler, loss: Loss, stream: int = 0) -> Phase:
