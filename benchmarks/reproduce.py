@@ -39,27 +39,45 @@ from memjax.reporting.tables import training_seconds
 
 ROOT = Path(__file__).parents[1]
 ABLATIONS = {
-    "rehearsal": "",
-    "continual": "",
     "no rehearsal": "--config.rehearsal.fragments=0",
     "recollection only": "--config.rehearsal.familiarity=0",
     "familiarity only": "--config.rehearsal.recollection=0",
     "random sampler": "--config.rehearsal.sampler=random",
+}
+EXTENSIONS = {
+    "no context": "--config.memory.context=0",
+    "additive scores": "--config.memory.scores=additive",
+    "dot scores": "--config.memory.scores=dot",
+}
+AS_LONG = "--config.training.steps=6000 --config.optimizer.decay_steps=1000"  # as rehearsal and continual
+SMALL = {
+    "rehearsal": "",
+    "continual": "",
+    "dnc": AS_LONG,
+    **ABLATIONS,
+    **EXTENSIONS,
+    **{f"{row} as printed": flags for row, flags in {"rehearsal": "", "continual": "", **ABLATIONS}.items()},
     "Directly Reason": "",
     "Multi-Hop Reason": "",
 }
 VARIANTS = {
     "continual": ",memory=continual",
+    "continual as printed": ",memory=continual,printed=1",
+    **{f"{row} as printed": ",printed=1" for row in ("rehearsal", *ABLATIONS)},
+    "dnc": ",memory=dnc",
     "surprise": ",memory=surprise",
     "surprise no rehearsal": ",memory=surprise",
     "Directly Reason": ",system=directly",
     "Multi-Hop Reason": ",system=multi_hop",
 }
 DEMO = {
-    **{row: ABLATIONS[row] for row in ("rehearsal", "no rehearsal")},
+    "rehearsal": "",
+    "continual": "",
+    "no rehearsal": ABLATIONS["no rehearsal"],
     "surprise": "",
     "surprise no rehearsal": ABLATIONS["no rehearsal"],
-    **{row: ABLATIONS[row] for row in ("Directly Reason", "Multi-Hop Reason")},
+    "Directly Reason": "",
+    "Multi-Hop Reason": "",
 }
 BABI = {**{task: f"rehearsal,task={task}" for task in ("1", "6", "9", "15", "20")}, "1 surprise": "surprise,task=1"}
 BUDGET = "--config.training.steps=4000 --config.training.sampler_steps=1500"
@@ -117,7 +135,7 @@ TABLES = (
 def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str]:
     """The command of each (row, seed) of a table, without its --run; seeds outermost, to compare rows early."""
     if table in ("evidence_demo", "evidence_small"):
-        rows = ABLATIONS if table == "evidence_small" else DEMO
+        rows = SMALL if table == "evidence_small" else DEMO
         size = table.removeprefix("evidence_")
         return {
             (row, seed): f"--config=configs/evidence.py:{size},seed={seed}{VARIANTS.get(row, '')} {extra}".strip()

@@ -30,7 +30,7 @@ class ContinualMemory(RehearsalMemory):
         write_gain: how strongly a slot takes items in, at the start.
         dtype: of the products.
         context: how many items before a segment its encoder sees, besides.
-        scores: "additive" or "dot".
+        scores: "additive", "dot" or "both".
         position_std: of the encoder's positions.
         update_heads: Z.
     """
@@ -43,7 +43,7 @@ class ContinualMemory(RehearsalMemory):
         message = f"width {self.width} must be a multiple of update_heads {self.update_heads}"
         require(self.width % self.update_heads == 0, message)
 
-    def update_params(self) -> ops.MultiHeadGRUParams:
+    def update_params(self, name: str) -> ops.MultiHeadGRUParams:
         return multi_head_gru_params(
-            self, "update", self.width, self.update_heads, gain=self.write_gain, time_constant=self.time_constant
+            self, name, self.width, self.update_heads, gain=self.write_gain, time_constant=self.time_constant
         )

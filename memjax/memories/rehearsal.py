@@ -1,5 +1,6 @@
 """Rehearsal Memory (Zhang et al. 2021): slots written by item-to-slot attention and one GRU shared by all slots."""
 
+import functools
 from typing import NamedTuple
 
 import flax.linen as nn
@@ -62,8 +63,10 @@ class RehearsalMemory(Memory):
             first step, where otherwise a few may win for ever.
         dtype: of the products.
         context: how many items before a segment its encoder sees, besides.
-        scores: of slots and items in the write; "additive", as printed, or "dot", a dot product (ours), which tells
-            items from each other where additive scores send all of them to the same slots.
+        scores: of slots and items in the write; "additive", as printed; "dot", dot products (ours), which tell items
+            apart where additive scores send all of them to the same slots; or "both", additive ones for the first
+            half of the slots, rounded up, and dot products for the others, each half with weights of its own and one
+            unit of each item.
         position_std: the standard deviation of the encoder's positions.
 
     >>> import jax, jax.numpy as jnp
@@ -97,7 +100,8 @@ class RehearsalMemory(Memory):
         check_scales(self, "initial_std", "time_constant", "write_gain", "position_std")
         require(self.encoder != "gru" or self.width % 2 == 0, f"width {self.width} must be even for the gru encoder")
         one_of(self, ("slots", "items"), "normalize")
-        one_of(self, ("additive", "dot"), "scores")
+        one_of(self, ("additive", "dot", "both"), "scores")
+        require(self.scores != "both" or self.num_slots > 1, "slots must be at least 2 to have scores of both kinds")
 
     def setup(self):
         self.validate()
@@ -107,33 +111,46 @@ class RehearsalMemory(Memory):
             sizes = self.width, self.context + self.segment, self.layers, self.heads
             self.encode_segments = TransformerEncoder(*sizes, self.dtype, self.position_std)
         self.start = self.param("initial_slots", nn.initializers.normal(self.initial_std), (self.num_slots, self.width))
-        widths = self.width, self.width, self.width
-        if self.scores == "dot":
-            attention = dot_params(self, "attention", *widths, gain=DOT_GAIN)
-        else:
-            attention = additive_params(self, "attention", *widths)
-        self.params_of_write = ops.SlotWriteParams(attention, self.update_params())
-
-    def update_params(self) -> ops.GRUParams | ops.MultiHeadGRUParams:
-        """The weights of the gated update; Continual Memory has others."""
-        return gru_params(
-            self, "update", self.width, self.width, gain=self.write_gain, time_constant=self.time_constant
+        self.writes = tuple(
+            ops.SlotWriteParams(
+                self.attention_params(kind, f"{prefix}attention"), self.update_params(f"{prefix}update")
+            )
+            for kind, prefix in {"both": (("additive", ""), ("dot", "dot_"))}.get(self.scores, ((self.scores, ""),))
         )
+
+    def attention_params(self, kind: str, name: str) -> ops.AdditiveParams | ops.DotParams:
+        """The weights of the scores of one kind."""
+        widths = self.width, self.width, self.width
+        if kind == "dot":
+            return dot_params(self, name, *widths, gain=DOT_GAIN)
+        return additive_params(self, name, *widths)
+
+    def update_params(self, name: str) -> ops.GRUParams | ops.MultiHeadGRUParams:
+        """The weights of a gated update; Continual Memory has others."""
+        return gru_params(self, name, self.width, self.width, gain=self.write_gain, time_constant=self.time_constant)
+
+    def parts(self, slots: Float[Array, "K d"]) -> list[Array]:
+        """The slots that each of `writes` writes: all of them, or two halves."""
+        return jnp.split(slots, [-(-self.num_slots // 2)]) if len(self.writes) > 1 else [slots]
+
+    def features_of(self, encoded: Float[Array, "T N d"]) -> tuple[ops.SegmentFeatures, ...]:
+        """What each of `writes` needs of the encoded items."""
+        return tuple(ops.segment_features(params, encoded) for params in self.writes)
 
     def initial_state(self) -> Float[Array, "K d"] | ContextState:
         if not self.context:
             return self.start
         return ContextState(self.start, jnp.zeros((self.context, self.width)), jnp.zeros(self.context))
 
-    def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> ops.SegmentFeatures | Array:
+    def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> tuple[ops.SegmentFeatures, ...] | Array:
         check_items(items, self.width)
         if self.context:
             return items  # what a segment is encoded with is known to the write alone
-        return ops.segment_features(self.params_of_write, self.encode_segments(items, mask))
+        return self.features_of(self.encode_segments(items, mask))
 
     def encode_in_context(
         self, state: ContextState, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]
-    ) -> tuple[ops.SegmentFeatures, Float[Array, "C d"], Float[Array, "C"]]:
+    ) -> tuple[tuple[ops.SegmentFeatures, ...], Float[Array, "C d"], Float[Array, "C"]]:
         """Encodes segments together with the items before each.
 
         Args:
@@ -149,26 +166,26 @@ class RehearsalMemory(Memory):
         seen, seen_mask = replicate_over_sequence((seen, seen_mask))
         widened = jnp.concatenate([seen[:-1].astype(items.dtype), items], axis=1)
         encoded = self.encode_segments(widened, jnp.concatenate([seen_mask[:-1], mask], axis=1))
-        features = ops.segment_features(self.params_of_write, encoded[:, self.context :])
+        features = self.features_of(encoded[:, self.context :])
         return features, seen[-1].astype(state.items.dtype), seen_mask[-1].astype(state.items_mask.dtype)
 
     def write(
         self,
         state: Float[Array, "K d"] | ContextState,
-        features: ops.SegmentFeatures | Float[Array, "N d"],
+        features: tuple[ops.SegmentFeatures, ...] | Float[Array, "N d"],
         mask: Bool[Array, "N"],
         *,
         key: Key | None = None,
     ) -> tuple[Float[Array, "K d"] | ContextState, Float[Array, ""]]:
         if self.context:
             return self.write_stream(state, features[None], mask[None], key=key)
-        slots = ops.write_segment(self.params_of_write, state, features, mask, normalize=self.normalize)
-        return slots, jnp.zeros((), jnp.float32)
+        write = functools.partial(ops.write_segment, mask=mask, normalize=self.normalize)
+        return jnp.concatenate([*map(write, self.writes, self.parts(state), features)]), jnp.zeros((), jnp.float32)
 
     def write_stream(
         self,
         state: Float[Array, "K d"] | ContextState,
-        features: ops.SegmentFeatures | Float[Array, "T N d"],
+        features: tuple[ops.SegmentFeatures, ...] | Float[Array, "T N d"],
         mask: Bool[Array, "T N"],
         *,
         key: Key | None = None,
@@ -178,7 +195,8 @@ class RehearsalMemory(Memory):
             before = state.slots
             features, *kept = self.encode_in_context(state, features, mask)
         features, mask = replicate_over_sequence((features, mask))
-        slots = ops.write_stream(self.params_of_write, before, features, mask, normalize=self.normalize, remat=True)
+        write = functools.partial(ops.write_stream, mask=mask, normalize=self.normalize, remat=True)
+        slots = jnp.concatenate([*map(write, self.writes, self.parts(before), features)])
         return ContextState(slots, *kept) if self.context else slots, jnp.zeros((), jnp.float32)
 
     def slots(self, state: Float[Array, "K d"] | ContextState) -> Slots:

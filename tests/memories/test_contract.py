@@ -30,7 +30,7 @@ VARIANTS = {
     "memn2n": ("memn2n", {"slots": 3, "width": WIDTH}),
     "rehearsal": ("rehearsal", TRANSFORMER),
     "rehearsal, other options": ("rehearsal", {**TRANSFORMER, "encoder": "gru", "normalize": "items"}),
-    "rehearsal, in context, by dot products": ("rehearsal", {**TRANSFORMER, "context": 2, "scores": "dot"}),
+    "rehearsal, in context, by both scores": ("rehearsal", {**TRANSFORMER, "context": 2, "scores": "both"}),
     # Policy s has a bias whose gradient is nothing but rounding: it is in test_retention.py.
     "retention, fifo": ("retention", {"slots": 3, "width": WIDTH, "policy": "fifo"}),
     "retention, im": ("retention", {"slots": 2, "width": WIDTH, "policy": "im"}),
@@ -224,7 +224,7 @@ def test_in_bfloat16_the_state_stays_float32_and_near(variant):
 
 
 def not_expanding(params):
-    """Continual Memory with closed gates is `m <- W^o W^M m` (Eq. 2 and 3): no more than that keeps its slots finite."""
+    """Continual Memory with closed gates is `m <- W^o W^M m` (Eq. 2 and 3): finite where that does not expand."""
     own = params["params"]
     if "update_w_slot" not in own:
         return params

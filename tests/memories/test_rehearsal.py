@@ -19,11 +19,12 @@ MEMORIES = {
     "rehearsal over items": {**SIZES, "normalize": "items"},
     "rehearsal with a gru encoder": {**SIZES, "encoder": "gru"},
     "rehearsal by dot products": {**SIZES, "scores": "dot"},
+    "rehearsal by scores of both kinds": {**SIZES, "scores": "both"},
     "rehearsal in context": {**SIZES, "context": 2},
     "rehearsal in context with a gru encoder": {**SIZES, "context": 2, "encoder": "gru"},
     "rehearsal in context of more than a segment": {**SIZES, "context": N + 2},
     "continual": {**SIZES, "update_heads": 2},
-    "continual in context": {**SIZES, "update_heads": 2, "context": 2},
+    "continual in context by scores of both kinds": {**SIZES, "update_heads": 2, "context": 2, "scores": "both"},
     "continual, single head": {**SIZES, "update_heads": 1},
 }
 
@@ -72,14 +73,15 @@ def gru(params, name):
     return ops.GRUParams(*(params[f"{name}_{leaf}"] for leaf in ("w_x", "w_h", "b_x", "b_h")))
 
 
-def write_params(params):
-    kind = ops.AdditiveParams if "attention_v" in params else ops.DotParams
-    attention = kind(*(params[f"attention_{leaf}"] for leaf in kind._fields))
-    if "update_w_out" not in params:
-        return ops.SlotWriteParams(attention, gru(params, "update"))
-    heads = (params[f"update_{leaf}"] for leaf in ("w_slot", "w_item"))
+def write_params(params, prefix=""):
+    kind = ops.AdditiveParams if f"{prefix}attention_v" in params else ops.DotParams
+    attention = kind(*(params[f"{prefix}attention_{leaf}"] for leaf in kind._fields))
+    update = f"{prefix}update"
+    if f"{update}_w_out" not in params:
+        return ops.SlotWriteParams(attention, gru(params, update))
+    heads = (params[f"{update}_{leaf}"] for leaf in ("w_slot", "w_item"))
     return ops.SlotWriteParams(
-        attention, ops.MultiHeadGRUParams(*heads, gru(params, "update_gru"), params["update_w_out"])
+        attention, ops.MultiHeadGRUParams(*heads, gru(params, f"{update}_gru"), params[f"{update}_w_out"])
     )
 
 
@@ -106,8 +108,13 @@ def test_writing_is_the_equations(label):
     _, params, _, mask = made(label)
     slots, encoded = memorized(label)
     params, normalize = params["params"], MEMORIES[label].get("normalize", "slots")
-    expected = oracle.write_stream(write_params(params), initial_slots(params), encoded, mask, normalize)
-    assert_close(slots, expected, 1e-10)
+    start = initial_slots(params)
+    halves = {"": start[:2], "dot_": start[2:]} if "both kinds" in label else {"": start}
+    expected = [
+        oracle.write_stream(write_params(params, prefix), part, encoded, mask, normalize)
+        for prefix, part in halves.items()
+    ]
+    assert_close(slots, np.concatenate(expected), 1e-10)
 
 
 @pytest.mark.parametrize("label", MEMORIES)

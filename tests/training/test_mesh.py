@@ -32,7 +32,7 @@ MESHES = {
     "mixed": {"data": 2, "fsdp": 2, "model": 2},
     "sequence": {"data": 2, "sequence": 4},
 }
-SIZES = {"rehearsal": {}, "surprise": {}, "dnc": {"memory_width": 4, "read_heads": 2, "hidden": 16}}
+SIZES = {"rehearsal": {"context": 2}, "surprise": {}, "dnc": {"memory_width": 4, "read_heads": 2, "hidden": 16}}
 AXES = ("data", "fsdp", "sequence", "model")
 ALWAYS = {"all-reduce", "collective-permute"}  # the gradients' mean; the neighbours that negatives come from
 EXPECTED = {
