@@ -74,6 +74,8 @@ DEMO = {
     "rehearsal": "",
     "continual": "",
     "no rehearsal": ABLATIONS["no rehearsal"],
+    "rehearsal as printed": "",
+    "no rehearsal as printed": ABLATIONS["no rehearsal"],
     "surprise": "",
     "surprise no rehearsal": ABLATIONS["no rehearsal"],
     "Directly Reason": "",
@@ -259,6 +261,7 @@ def collect(table: str, runs: Path, wanted: dict[tuple[str, int], str], out: Pat
             **{key: evaluation.get(key) for key in ("step", "parameters", "state_bytes", "metrics", "sampler")},
             "validation": curve,
             "losses": last_losses(entries),
+            **{key: evaluation[key] for key in ("recollected", "slot_cosines") if key in evaluation},
         }
     machine = {"cores": os.cpu_count(), "machine": platform.machine(), "jax": jax.__version__}
     command = f"python benchmarks/reproduce.py {table}"

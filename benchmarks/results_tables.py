@@ -17,6 +17,7 @@ EVIDENCE = ("evidence_memories", "evidence_small")  # all memories on one task
 TABLES = {
     "demo": ("evidence_demo", runs.evidence),
     "small": ("evidence_small", runs.evidence),
+    "slots": ("evidence_small", runs.slots),
     "memories": (EVIDENCE, runs.rehearsed),
     "steps": (EVIDENCE, runs.steps_needed),
     "babi": ("babi_single", runs.babi),

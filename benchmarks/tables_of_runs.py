@@ -33,10 +33,32 @@ def evidence(found: dict) -> list[str]:
     return lines
 
 
+def slots(found: dict) -> list[str]:
+    """Accuracy where a border is crossed and where none is, and what the rehearser knows from the slots."""
+    places = [("border", "inside"), ("border", "crossing"), ("half", "early"), ("half", "later")]
+    losses = ("recollection", "familiarity")
+    head = ["", *(f"{name} %" for _, name in places), "all %", *losses, "seeds", "steps"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for row, runs in by_row(found["runs"]).items():
+        shares = [[of_tag(run, *place) for run in runs] for place in places]
+        shares.append([run["metrics"]["accuracy"] for run in runs])
+        lost = [[run["losses"].get(f"{name}_loss") for run in runs] for name in losses]
+        cells = [percent(values) if None not in values else "-" for values in shares]
+        cells += [f"{mean(values):.2f}" if None not in values else "-" for values in lost]
+        lines.append(f"| {' | '.join([row, *cells, str(len(runs)), format(runs[0]['step'], ',')])} |")
+    return lines
+
+
+def of_tag(run: dict, tag: str, value: str) -> float | None:
+    """Accuracy of a run where a tag has a value; None where the run is older than the tag."""
+    return run["metrics"]["tags"].get(tag, {}).get(value, {}).get("accuracy")
+
+
 def every_memory(memories: dict, small: dict) -> dict[str, list[dict]]:
-    """The runs on evidence, small, of every memory and of every memory without rehearsal, out of the two files."""
+    """The runs on evidence, small, at 3,000 steps, of every memory and of every memory without rehearsal."""
     rows = by_row(small["runs"])
-    own = {"rehearsal": "rehearsal", "rehearsal no rehearsal": "no rehearsal", "continual": "continual"}
+    printed = {"rehearsal": "rehearsal", "rehearsal no rehearsal": "no rehearsal", "continual": "continual"}
+    own = {name: f"{row} as printed" for name, row in printed.items()}
     return by_row(memories["runs"]) | {name: rows[row] for name, row in own.items()}
 
 

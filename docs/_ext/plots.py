@@ -18,6 +18,8 @@ def draw(folder: Path) -> None:
     with matplotlib.rc_context(STYLE):
         _save(_learning(), folder / "learning.svg")
         _save(_cost(), folder / "cost.svg")
+        _save(_recollected(), folder / "recollected.svg")
+        _save(_cosines(), folder / "slot_cosines.svg")
 
 
 def _save(figure, path: Path) -> None:
@@ -53,4 +55,35 @@ def _cost():
         panel.scatter(row["us_per_token"], accuracy, s=row["state_bytes"] / 100, alpha=0.5)
         panel.annotate(name, (row["us_per_token"], accuracy), xytext=(4, 4), textcoords="offset points", fontsize=8)
     panel.set(xscale="log", xlabel="us a token, with its gradient", ylabel="evidence, small, rehearsed, %")
+    return figure
+
+
+def _with(key: str) -> dict[str, list[dict]]:
+    """The rows of evidence, small, whose runs have a measurement."""
+    rows = tables_of_runs.by_row(results_tables.load("evidence_small")["runs"])
+    return {row: found for row, runs in rows.items() if (found := [run for run in runs if key in run])}
+
+
+def _recollected():
+    """The share of hidden items that are recollected, by how many segments were written after; mean over the seeds."""
+    figure, panel = plt.subplots(figsize=(8, 3.4))
+    for row, runs in _with("recollected").items():
+        ages = sorted(map(int, runs[0]["recollected"]))
+        shares = [100 * sum(run["recollected"][str(age)]["accuracy"] for run in runs) / len(runs) for age in ages]
+        panel.plot(ages, shares, marker="o", markersize=4, lw=1.5, label=row)
+    panel.set(xlabel="segments written after it", ylabel="hidden items recollected, %", ylim=(0, None))
+    panel.xaxis.get_major_locator().set_params(integer=True)
+    panel.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5))
+    return figure
+
+
+def _cosines():
+    """How alike what two slots hold is, of the first seed of each row."""
+    rows = _with("slot_cosines")
+    figure, panels = plt.subplots(1, len(rows), figsize=(2.6 * len(rows) + 0.6, 2.8), squeeze=False)
+    for panel, (row, runs) in zip(panels[0], rows.items(), strict=True):
+        drawn = panel.imshow(runs[0]["slot_cosines"], vmin=0, vmax=1, cmap="cividis")
+        panel.set(title=row, xlabel="slot")
+    panels[0][0].set_ylabel("slot")
+    figure.colorbar(drawn, ax=panels[0].tolist(), fraction=0.03, pad=0.02, label="mean absolute cosine")
     return figure

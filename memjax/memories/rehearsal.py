@@ -13,7 +13,7 @@ from memjax.errors import require
 from memjax.memories.encoders import GRUEncoder, TransformerEncoder
 from memjax.memories.memory import Memory, Slots, check_items, replicate_over_sequence
 from memjax.memories.weights import additive_params, dot_params, gru_params
-from memjax.typing import Any, Array, Bool, Float, Key, Normalize
+from memjax.typing import Any, Array, Bool, Float, Key, Normalize, State
 
 DOT_GAIN = 3.0  # with scores of standard deviation 1 an item's unit is spread over nearly all slots
 
@@ -137,7 +137,7 @@ class RehearsalMemory(Memory):
         """What each of `writes` needs of the encoded items."""
         return tuple(ops.segment_features(params, encoded) for params in self.writes)
 
-    def initial_state(self) -> Float[Array, "K d"] | ContextState:
+    def initial_state(self) -> State:
         if not self.context:
             return self.start
         return ContextState(self.start, jnp.zeros((self.context, self.width)), jnp.zeros(self.context))
@@ -171,12 +171,12 @@ class RehearsalMemory(Memory):
 
     def write(
         self,
-        state: Float[Array, "K d"] | ContextState,
-        features: tuple[ops.SegmentFeatures, ...] | Float[Array, "N d"],
+        state: State,
+        features: Any,
         mask: Bool[Array, "N"],
         *,
         key: Key | None = None,
-    ) -> tuple[Float[Array, "K d"] | ContextState, Float[Array, ""]]:
+    ) -> tuple[State, Float[Array, ""]]:
         if self.context:
             return self.write_stream(state, features[None], mask[None], key=key)
         write = functools.partial(ops.write_segment, mask=mask, normalize=self.normalize)
@@ -184,21 +184,26 @@ class RehearsalMemory(Memory):
 
     def write_stream(
         self,
-        state: Float[Array, "K d"] | ContextState,
-        features: tuple[ops.SegmentFeatures, ...] | Float[Array, "T N d"],
+        state: State,
+        features: Any,
         mask: Bool[Array, "T N"],
         *,
         key: Key | None = None,
-    ) -> tuple[Float[Array, "K d"] | ContextState, Float[Array, ""]]:
-        before, kept = state, ()
-        if self.context:
-            before = state.slots
-            features, *kept = self.encode_in_context(state, features, mask)
+    ) -> tuple[State, Float[Array, ""]]:
+        aux_loss = jnp.zeros((), jnp.float32)
+        if not self.context:
+            return self.written(state, features, mask), aux_loss
+        features, items, real = self.encode_in_context(state, features, mask)
+        return ContextState(self.written(state.slots, features, mask), items, real), aux_loss
+
+    def written(
+        self, slots: Float[Array, "K d"], features: tuple[ops.SegmentFeatures, ...], mask: Bool[Array, "T N"]
+    ) -> Float[Array, "K d"]:
+        """The slots after the segments of these features."""
         features, mask = replicate_over_sequence((features, mask))
         write = functools.partial(ops.write_stream, mask=mask, normalize=self.normalize, remat=True)
-        slots = jnp.concatenate([*map(write, self.writes, self.parts(before), features)])
-        return ContextState(slots, *kept) if self.context else slots, jnp.zeros((), jnp.float32)
+        return jnp.concatenate([*map(write, self.writes, self.parts(slots), features)])
 
-    def slots(self, state: Float[Array, "K d"] | ContextState) -> Slots:
+    def slots(self, state: State) -> Slots:
         slots = state.slots if self.context else state
         return Slots(slots, jnp.ones(self.num_slots, bool))

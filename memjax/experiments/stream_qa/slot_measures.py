@@ -110,7 +110,7 @@ def recollected_by_age(
 
     keys = jax.random.split(jax.random.key(0), examples)
     right, hidden = jax.vmap(recollected)(keys, slots, batch["stream"], batch["mask"])
-    real = np.asarray(batch["mask"]).any(-1)
+    real = np.any(batch["mask"], axis=-1)
     ages = np.cumsum(real[:, ::-1], axis=1)[:, ::-1] - 1  # of a segment of padding too, but nothing of it is hidden
     shares = {}
     for age in range(int(ages.max()) + 1):
