@@ -40,15 +40,15 @@ SIZES = {
 ON_CPU = ("demo", "small", "medium")
 START = {"initial_std": 1.0, "time_constant": 1.0, "write_gain": 1.0}
 PRINTED = {"context": 0, "scores": "additive", "position_std": 0.02}
-# Ours, measured in docs/slots.md: an encoder that sees across the border of a segment, and half of the slots written by
-# scores that tell items apart, with items of unit size.
+# Ours, measured in docs/slots.md: an encoder that sees across the border of a segment; and half of the slots written by
+# scores that tell items apart, with items of unit size, which takes more steps than `demo` has.
+IN_CONTEXT = PRINTED | {"context": 4}
 EXTENDED = {"context": 4, "scores": "both", "position_std": 1.0}
 
 
-def memory_sizes(name: str, on_cpu: bool, printed: bool) -> dict:
+def memory_sizes(name: str, on_cpu: bool, reading: dict) -> dict:
     """What only this memory has; width, segment and number of slots are everybody's."""
     encoder = {"layers": 2 if on_cpu else 3, "heads": 4}
-    reading = PRINTED if printed else EXTENDED
     rehearsal = {"encoder": "transformer", "normalize": "slots", **reading, **START, **encoder}
     controlled = {"memory_width": 32 if on_cpu else 64, "read_heads": 4, "hidden": 64 if on_cpu else 256}
     sizes = {
@@ -74,7 +74,9 @@ def get_config(arg: str = "demo") -> ConfigDict:
         raise unknown("variant of configs/evidence.py", variant, SIZES)
     on_cpu = variant in ON_CPU
     continual = values["memory"] == "continual"
-    extended = values["system"] == "memory" and values["memory"] in ("rehearsal", "continual") and not values["printed"]
+    own = values["system"] == "memory" and values["memory"] in ("rehearsal", "continual") and not values["printed"]
+    reading = PRINTED if not own else IN_CONTEXT if variant == "demo" else EXTENDED
+    extended = reading is EXTENDED
     length = 20 if variant == "long" else 10
 
     config = ConfigDict()
@@ -85,7 +87,7 @@ def get_config(arg: str = "demo") -> ConfigDict:
     config.task.update(train=400, valid=5, test=20, seed=0)
 
     config.memory = ConfigDict({"name": values["memory"], "slots": 10 if variant == "medium" else 20})
-    config.memory.update(memory_sizes(values["memory"], on_cpu, not extended))
+    config.memory.update(memory_sizes(values["memory"], on_cpu, reading))
     config.model = ConfigDict({"width": 64 if on_cpu else 128, "hops": 2, "head_layers": 0, "dtype": "float32"})
     config.model.item_scale = config.model.width**0.5 if extended else 1.0
 
@@ -95,7 +97,7 @@ def get_config(arg: str = "demo") -> ConfigDict:
     config.rehearsal.update(
         layers=2 if on_cpu else 3, heads=4, norm_slots=extended, position_std=0.12 if extended else 0.02
     )
-    if extended and variant in ("demo", "small"):  # as many as leave a choice among 6 and 5 segments
+    if own and variant in ("demo", "small"):  # as many as leave a choice among 6 and 5 segments
         most = {"demo": (4, 5), "small": (2, 4)}
         config.rehearsal.fragments = most[variant][continual]
 
@@ -107,13 +109,13 @@ def get_config(arg: str = "demo") -> ConfigDict:
         config.training.update(steps=700, sampler_steps=1500, batch_size=64, validate_every=100, validate_examples=256)
         config.training.update(checkpoint_every=100)
     elif on_cpu:
-        steps = 6000 if extended or variant == "medium" else 3000
+        steps = 6000 if own or variant == "medium" else 3000
         config.training.update(steps=steps, sampler_steps=4000, batch_size=32, validate_every=250)
         config.training.update(checkpoint_every=250, validate_examples=1000)
     else:
         config.training.update(steps=100_000, sampler_steps=10_000, batch_size=64, validate_every=2000)
         config.training.update(checkpoint_every=1000, validate_examples=6000)
-    if extended or variant == "medium":
+    if own or variant == "medium":
         config.optimizer.decay_steps = config.training.steps // 6
     config.training.checkpoints = ""
     config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})

@@ -64,7 +64,7 @@ def test_no_hour_of_results_is_thrown_away(reproduce):
 
 
 def test_a_result_of_before_a_setting_was_there_is_known(reproduce):
-    config = reproduce.config_of("--config=configs/evidence.py:demo")
+    config = reproduce.config_of("--config=configs/evidence.py:demo,printed=1")
     older = {section: dict(keys) if isinstance(keys, dict) else keys for section, keys in config.items()}
     del older["memory"]["write_gain"], older["rehearsal"]["norm_slots"]  # as if they were new
     assert reproduce.is_known({"config": older}, config)
