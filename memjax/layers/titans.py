@@ -177,7 +177,11 @@ class MAC(SurpriseLayer):
         def step(layer, state, segment):
             return layer.segment(state, *segment)
 
-        scan = nn.scan(step, variable_broadcast="params", split_rngs={"params": False})
+        # Once there are parameters, none is made inside, and Flax need not trace the step twice.
+        checks = self.is_initializing()
+        scan = nn.scan(
+            step, variable_broadcast="params", split_rngs={"params": False}, check_constancy_invariants=checks
+        )
         state, out = scan(self, state, segments)
         return jax.lax.dynamic_slice_in_dim(out.reshape(total, self.width), start, length, axis=0), state
 

@@ -140,7 +140,14 @@ class StreamReader(nn.Module):
         seen = self.evictor.seen(rows, rows[:, 1:2])
         inputs = rows[:, 0] if self.own is None else self._by_words(lines)  # of a line as a question: B = A_1
         keys = None if key is None else jax.random.split(key, line.shape[0])
-        scan = nn.scan(StreamReader._step, variable_broadcast="params", split_rngs={"params": False})
+        # Once there are parameters, none is made inside, and Flax need not trace the step twice.
+        checks = self.is_initializing()
+        scan = nn.scan(
+            StreamReader._step,
+            variable_broadcast="params",
+            split_rngs={"params": False},
+            check_constancy_invariants=checks,
+        )
         _, steps = scan(self, self._start(seen[0]), (seen[line], inputs[line], line != 0, asked, keys))
         return Read(self._answers(rows, weights, line, asked, steps.entries), *steps)
 

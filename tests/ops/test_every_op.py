@@ -17,8 +17,9 @@ PADDED = [name for name, case in CASES.items() if case.padding(case.aux(np.rando
 SCANNING = ("write_stream", "gru_scan", "linear_recurrence", "momentum", "surprise")
 # The sharded op is for inside shard_map, and has its own tests there; JAX gathers over no axis of `vmap` in it.
 SCANS = [name for name in CASES if name.startswith(SCANNING) and "sharded" not in name]
-every_op = pytest.mark.parametrize("name", CASES)
-every_padded_op = pytest.mark.parametrize("name", PADDED)
+# By their scope the tests of one op come one after another: what one of them traced, the next one finds.
+every_op = pytest.mark.parametrize("name", CASES, scope="module")
+every_padded_op = pytest.mark.parametrize("name", PADDED, scope="module")
 
 
 def oracle(name, params, data, aux):
@@ -103,7 +104,7 @@ def test_float32_on_a_mesh_is_float64_on_one_device(name, mesh):
     assert_close((out, gradients), in_float64(name, *arguments(name)), 2e-5)
 
 
-@pytest.mark.parametrize("name", SCANS)
+@pytest.mark.parametrize("name", SCANS, scope="module")
 def test_inside_shard_map_as_outside(name):
     """The first state on every device, what is scanned over split between them, as a memory with learned slots does."""
     params, data, aux, cotangent = cast(arguments(name), jnp.float32)

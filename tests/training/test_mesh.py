@@ -61,12 +61,22 @@ def made(memory):
 
 
 @functools.cache
+def beginning(memory):
+    """`(parameters of the first phase, state of the last)` before any step: the same on every mesh."""
+    phases = made(memory).phases
+    first, last = (
+        jax.jit(lambda phase=phase: initial_state(made(memory), phase))() for phase in (phases[0], phases[-1])
+    )
+    return first.params, last
+
+
+@functools.cache
 def trained(memory, name):
     """`(losses of three steps, parameters, state, compiled step, traced step)` on one of the meshes."""
     made_here, mesh = made(memory), mesh_of(**MESHES[name])
     phase, training = made_here.phases[-1], made_here.config.training
-    frozen, state = (jax.jit(lambda p=p: initial_state(made_here, p))() for p in (made_here.phases[0], phase))
-    frozen, state = (jax.device_put(tree, placed(mesh, tree)) for tree in (frozen.params, state))
+    # Copies: a step uses the memory of its state again.
+    frozen, state = (jax.device_put(tree, placed(mesh, tree), may_alias=False) for tree in beginning(memory))
     optimizer, extend = make_optimizer(made_here.config.optimizer, 4), made_here.recipe.layout.extend
     step = make_step(phase.loss, optimizer, mesh, training.batch_size, 1, 0, extend)
     data = train_batches(made_here.task, made_here.recipe.layout, training.batch_size, 0)
