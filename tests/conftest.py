@@ -7,7 +7,6 @@ from pathlib import Path
 
 import jax
 import jaxtyping
-import lighter
 import numpy as np
 import pytest
 import room
@@ -15,8 +14,6 @@ import room
 gc.set_threshold(50_000, 20, 50)  # tracing makes many objects and little garbage: a sixth of the time was collecting
 jax.config.update("jax_num_cpu_devices", 8)
 jaxtyping.install_import_hook("memjax", "beartype.beartype")
-lighter.save_whole_arrays()
-lighter.trace_initializers_once()
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # what only a benchmark needs is tested too
 
 
