@@ -44,6 +44,8 @@ PRINTED = {"context": 0, "scores": "additive", "position_std": 0.02}
 # scores that tell items apart, with items of unit size, which takes more steps than `demo` has.
 IN_CONTEXT = PRINTED | {"context": 4}
 EXTENDED = {"context": 4, "scores": "both", "position_std": 1.0}
+# Continual Memory with scores of both kinds stores the stream before it answers, and then is slow to answer.
+ONE_KIND = EXTENDED | {"scores": "additive"}
 
 
 def memory_sizes(name: str, on_cpu: bool, reading: dict) -> dict:
@@ -75,8 +77,8 @@ def get_config(arg: str = "demo") -> ConfigDict:
     on_cpu = variant in ON_CPU
     continual = values["memory"] == "continual"
     own = values["system"] == "memory" and values["memory"] in ("rehearsal", "continual") and not values["printed"]
-    reading = PRINTED if not own else IN_CONTEXT if variant == "demo" else EXTENDED
-    extended = reading is EXTENDED
+    reading = PRINTED if not own else IN_CONTEXT if variant == "demo" else ONE_KIND if continual else EXTENDED
+    extended = reading in (ONE_KIND, EXTENDED)
     length = 20 if variant == "long" else 10
 
     config = ConfigDict()

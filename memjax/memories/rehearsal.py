@@ -101,7 +101,8 @@ class RehearsalMemory(Memory):
         require(self.encoder != "gru" or self.width % 2 == 0, f"width {self.width} must be even for the gru encoder")
         one_of(self, ("slots", "items"), "normalize")
         one_of(self, ("additive", "dot", "both"), "scores")
-        require(self.scores != "both" or self.num_slots > 1, "slots must be at least 2 to have scores of both kinds")
+        # One slot takes all of every item, whatever its score.
+        require(self.scores != "both" or self.num_slots >= 4, "slots must be at least 4 for scores of both kinds")
 
     def setup(self):
         self.validate()

@@ -30,7 +30,7 @@ VARIANTS = {
     "memn2n": ("memn2n", {"slots": 3, "width": WIDTH}),
     "rehearsal": ("rehearsal", TRANSFORMER),
     "rehearsal, other options": ("rehearsal", {**TRANSFORMER, "encoder": "gru", "normalize": "items"}),
-    "rehearsal, in context, by both scores": ("rehearsal", {**TRANSFORMER, "context": 2, "scores": "both"}),
+    "rehearsal, in context, by both scores": ("rehearsal", {**TRANSFORMER, "slots": 4, "context": 2, "scores": "both"}),
     # Policy s has a bias whose gradient is nothing but rounding: it is in test_retention.py.
     "retention, fifo": ("retention", {"slots": 3, "width": WIDTH, "policy": "fifo"}),
     "retention, im": ("retention", {"slots": 2, "width": WIDTH, "policy": "im"}),

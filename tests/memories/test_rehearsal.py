@@ -19,12 +19,12 @@ MEMORIES = {
     "rehearsal over items": {**SIZES, "normalize": "items"},
     "rehearsal with a gru encoder": {**SIZES, "encoder": "gru"},
     "rehearsal by dot products": {**SIZES, "scores": "dot"},
-    "rehearsal by scores of both kinds": {**SIZES, "scores": "both"},
+    "rehearsal by scores of both kinds": {**SIZES, "slots": 5, "scores": "both"},
     "rehearsal in context": {**SIZES, "context": 2},
     "rehearsal in context with a gru encoder": {**SIZES, "context": 2, "encoder": "gru"},
     "rehearsal in context of more than a segment": {**SIZES, "context": N + 2},
     "continual": {**SIZES, "update_heads": 2},
-    "continual in context by scores of both kinds": {**SIZES, "update_heads": 2, "context": 2, "scores": "both"},
+    "continual in context by scores of both kinds": {**SIZES, "update_heads": 2, "context": 2, "slots": 5, "scores": "both"},
     "continual, single head": {**SIZES, "update_heads": 1},
 }
 
@@ -109,7 +109,7 @@ def test_writing_is_the_equations(label):
     slots, encoded = memorized(label)
     params, normalize = params["params"], MEMORIES[label].get("normalize", "slots")
     start = initial_slots(params)
-    halves = {"": start[:2], "dot_": start[2:]} if "both kinds" in label else {"": start}
+    halves = {"": start[:3], "dot_": start[3:]} if "both kinds" in label else {"": start}
     expected = [
         oracle.write_stream(write_params(params, prefix), part, encoded, mask, normalize)
         for prefix, part in halves.items()
