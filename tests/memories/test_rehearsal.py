@@ -24,7 +24,13 @@ MEMORIES = {
     "rehearsal in context with a gru encoder": {**SIZES, "context": 2, "encoder": "gru"},
     "rehearsal in context of more than a segment": {**SIZES, "context": N + 2},
     "continual": {**SIZES, "update_heads": 2},
-    "continual in context by scores of both kinds": {**SIZES, "update_heads": 2, "context": 2, "slots": 5, "scores": "both"},
+    "continual in context by scores of both kinds": {
+        **SIZES,
+        "update_heads": 2,
+        "context": 2,
+        "slots": 5,
+        "scores": "both",
+    },
     "continual, single head": {**SIZES, "update_heads": 1},
 }
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from memjax import memories
-from memjax.checks import at_least, check_counts, check_widths
+from memjax.checks import at_least, check_counts, check_scales, check_widths
 from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
 from memjax.config.typed import check_range, setting, typed
 from memjax.deprecated import new_names
@@ -78,6 +78,8 @@ class ModelConfig:
         hops: of the reader.
         head_layers: hidden layers before the logits, of a task whose answers are classes.
         dtype: of the products; parameters and state stay float32.
+        item_scale: how many times larger than their embeddings items come into memory and rehearser; `sqrt(width)`
+            gives their numbers size 1.
     """
 
     width: int = 64
@@ -90,6 +92,7 @@ class ModelConfig:
         check_widths(self, "width")
         check_counts(self, 1, "hops")
         check_counts(self, 0, "head_layers")
+        check_scales(self, "item_scale")
         require(self.width % 2 == 0, f"width must be even (two directions of a GRU), not {self.width}")
 
 
@@ -110,6 +113,7 @@ class RehearsalConfig:
         layers: of the rehearser.
         heads: of the rehearser, of which `width` is a multiple.
         norm_slots: whether there is LayerNorm on the slots in the rehearser.
+        position_std: the standard deviation of the rehearser's positions at the start, before `model.item_scale`.
     """
 
     recollection: float = 1.0
@@ -129,6 +133,7 @@ class RehearsalConfig:
         check_counts(self, 1, "layers")
         at_least(self, 1, "heads")
         at_least(self, 0, "recollection", "familiarity", "answer", "fragments", "negatives")
+        check_scales(self, "position_std")
 
 
 @dataclass(frozen=True)
