@@ -255,6 +255,17 @@ def test_bench_retention_runs_and_writes_what_it_found(tmp_path):
     assert found["learning"]["ratio"].keys() == SPREAD and found["learning"]["difference"] < 1e-4
 
 
+@pytest.mark.slow
+def test_bench_buckets_runs_and_writes_what_it_found(tmp_path):
+    found = quick_run("bench_buckets", tmp_path)
+    none, some = found["rows"]
+    assert (none["buckets"], some["buckets"]) == (1, 2) and found["ratio"].keys() == SPREAD
+    assert set(some["shapes"]) <= set(found["lengths"]["borders"]) and some["padded"] < none["padded"]
+    assert all(row["steps_per_second"].keys() == SPREAD and row["compile_s"] > 0 for row in found["rows"])
+    table = script("tables_of_times").buckets(found)
+    assert len(table) == 5 and len({line.count("|") for line in table}) == 1
+
+
 @pytest.fixture(scope="module")
 def memory_networks():
     spec = importlib.util.spec_from_file_location("memory_networks", ROOT / "benchmarks" / "memory_networks.py")

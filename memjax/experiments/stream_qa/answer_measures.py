@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from memjax.errors import require
 from memjax.experiments.stream_qa.rehearsal_objective import answer
 from memjax.functional import functional
 from memjax.models import MemoryModel, System
@@ -41,8 +42,24 @@ def trimmed(batch: Batch) -> Batch:
     segments = batch["mask"].shape[1]
     quarter = -(-segments // 4)
     longest = int(np.flatnonzero(batch["mask"].any(axis=(0, 2))).max(initial=0)) + 1
-    kept = min(segments, -(-longest // quarter) * quarter)
-    return batch | {name: batch[name][:, :kept] for name in ("stream", "mask")}
+    return cut_to(batch, -(-longest // quarter) * quarter)
+
+
+def cut_to(batch: Batch, segments: int) -> Batch:
+    """The batch without the segments behind the first so many.
+
+    Raises:
+        MemjaxError: if there is an item in them: the task's lengths are not those of its streams.
+
+    >>> batch = {"stream": np.ones((2, 8, 3)), "mask": np.arange(8)[None, :, None] < np.full((2, 1, 3), 3)}
+    >>> cut_to(batch, 3)["mask"].shape
+    (2, 3, 3)
+    """
+    require(
+        not batch["mask"][:, segments:].any(),
+        f"a stream has items behind the {segments} segments that its task's `lengths` leave it",
+    )
+    return batch | {name: batch[name][:, :segments] for name in ("stream", "mask")}
 
 
 def slot_changes(
@@ -61,7 +78,7 @@ def slot_changes(
         `[T][K]`. Padding is left out: the mean is over the examples that have an item in the segment. T ends with the
         longest stream; a segment before its end that is padding in all of them is a row of None.
     """
-    batch, _ = next(evaluation_batches(task, layout, "test", examples, examples))
+    batch, *_ = next(evaluation_batches(task, layout._replace(buckets=1), "test", examples, examples))
     memory, params = functional(model.memory), jax.tree.map(jnp.asarray, params)
     own = {"params": params["params"]["memory"]}
     table = params["params"]["embed"]["embedding"]
