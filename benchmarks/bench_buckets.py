@@ -4,24 +4,26 @@
     python benchmarks/bench_buckets.py --data_dir=data
     python benchmarks/bench_buckets.py --quick                a few made-up stories: does it run?
 
-Both train the same Rehearsal Memory, rehearsal and a history sampler included, on the batches that `memjax train` would
-give them, reading and padding included; they differ in `config.training.buckets` alone. Every shape is compiled before.
-The two take turns, and ratios are taken turn by turn: what slows the machine for a while slows both. `padded` is how
-long the streams of a step are in the mean: what is computed, apart from what a step costs anyway.
+Both train the same Rehearsal Memory, rehearsal and a history sampler included, on the same examples; only
+`config.training.buckets` differs, and with it how long the streams of each batch are padded. So first the batches that
+`memjax train` would give are read, which says how often each padded length comes, and what reading takes. Then a step
+of each length is compiled, and all lengths take turns. A mean step is what these take, each as often as it comes, and
+reading; ratios are taken turn by turn: what slows the machine for a while slows both.
 """
 
 import argparse
+import contextlib
 import importlib.util
 import itertools
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 import timing
 from rich.console import Console
 from rich.table import Table
@@ -31,14 +33,13 @@ from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import from_mapping
 from memjax.tasks.builders import babi
 from memjax.tasks.two_facts import large
-from memjax.training.data import borders_of, lengths_of, train_batches
+from memjax.training.data import lengths_of, train_batches
 from memjax.training.phase import Experiment, initial_state
 from memjax.training.sharding import place_batch
 from memjax.training.step import make_optimizer, make_step
 from memjax.typing import Batch
 
 ROOT = Path(__file__).parents[1]
-OFTEN = 8  # steps with buckets for one without: a turn of each takes about as long, and has batches of all buckets
 QUICK = {
     "model": {"width": 8},
     "training": {"batch_size": 8},
@@ -47,84 +48,89 @@ QUICK = {
 }
 
 
-class Trainer(NamedTuple):
-    """A config's training, under way.
+class Read(NamedTuple):
+    """The batches of a phase, as far as they were read.
 
     Attributes:
-        made: its task, model and losses.
-        turn: `turn(steps)` trains so many steps more, and waits for them; the padded length of each.
-        shapes: of how many lengths there are batches.
-        compile_s: what the first step of each took, most of which is compiling.
+        firsts: of each padded length, the first batch that has it, shortest first.
+        shares: how often each length comes; they sum to 1.
+        seconds: that reading and padding a batch takes, in the mean.
     """
 
-    made: Experiment
-    turn: Callable[[int], list[int]]
-    shapes: list[int]
-    compile_s: float
+    firsts: dict[int, Batch]
+    shares: dict[int, float]
+    seconds: float
 
 
-def settings(config: Mapping[str, Any], buckets: int) -> dict[str, Any]:
-    """A config, as nested dicts, with another number of buckets."""
-    return {**config, "training": {**config["training"], "buckets": buckets}}
+def read(made: Experiment, buckets: int, batches: int) -> Read:
+    """Reads so many batches of training, in so many buckets."""
+    training, layout = made.config.training, made.recipe.layout._replace(buckets=buckets)
+    firsts: dict[int, Batch] = {}
+    counts: Counter[int] = Counter()
+    began = time.perf_counter()
+    with contextlib.closing(train_batches(made.task, layout, training.batch_size, training.seed)) as data:
+        for batch in itertools.islice(data, batches):
+            length = batch["stream"].shape[1]
+            firsts.setdefault(length, batch)
+            counts[length] += 1
+    seconds = (time.perf_counter() - began) / batches
+    return Read(dict(sorted(firsts.items())), {length: counts[length] / batches for length in sorted(counts)}, seconds)
 
 
-def trainer(config: Mapping[str, Any], steps: int) -> Trainer:
-    """Begins to train: compiles a step for every length that the first `steps` batches have."""
-    made = prepare(from_mapping(config))
-    phase, training, layout = made.phases[-1], made.config.training, made.recipe.layout
+def steppers(made: Experiment, firsts: Mapping[int, Batch]) -> dict[str, Callable[[], Any]]:
+    """For each padded length, a call that trains on its batch once more: all of them one model, on and on."""
+    phase, training = made.phases[-1], made.config.training
     frozen = jax.jit(lambda: initial_state(made, made.phases[0]).params)()
     optimizer = make_optimizer(made.config.optimizer, phase.steps)
-    step = make_step(phase.loss, optimizer, made.mesh, training.batch_size, 1, training.seed, layout.extend)
+    step = make_step(phase.loss, optimizer, made.mesh, training.batch_size, 1, training.seed, made.recipe.layout.extend)
     states = [jax.jit(lambda: initial_state(made, phase))()]  # one: a step takes the buffers of the one before
 
-    def train(batches: Iterator[Batch]) -> list[int]:
-        lengths = []
-        for batch in batches:
-            state, _ = step(states.pop(), frozen, place_batch(made.mesh, batch, training.batch_size))
+    def stepper(batch: Batch) -> Callable[[], Any]:
+        def call() -> Any:
+            state, metrics = step(states.pop(), frozen, place_batch(made.mesh, batch, training.batch_size))
             states.append(state)
-            lengths.append(batch["stream"].shape[1])
-        jax.block_until_ready(states)
-        return lengths
+            return metrics, state.step
 
-    firsts: dict[int, Batch] = {}
-    data = train_batches(made.task, layout, training.batch_size, training.seed)
-    for batch in itertools.islice(data, steps):
-        firsts.setdefault(batch["stream"].shape[1], batch)
-    data.close()
-    began = time.perf_counter()
-    shapes = train(iter(firsts.values()))
-    compile_s = time.perf_counter() - began
-    data = train_batches(made.task, layout, training.batch_size, training.seed)
-    return Trainer(made, lambda count: train(itertools.islice(data, count)), sorted(shapes), compile_s)
+        return call
+
+    return {str(length): stepper(batch) for length, batch in firsts.items()}
 
 
-def measure(config: Mapping[str, Any], buckets: int, steps: int, repeats: int) -> dict[str, Any]:
-    """Rows without and with buckets, their ratio, and what is known of the lengths."""
-    trainers = {}
-    turn_steps = {1: steps, buckets: OFTEN * steps}
-    for count in turn_steps:
-        print(f"buckets={count}: compiling", file=sys.stderr, flush=True)
-        trainers[count] = trainer(settings(config, count), turn_steps[count] * (repeats + 1))
-    padded: dict[int, list[int]] = {count: [] for count in trainers}
+def measure(config: Mapping[str, Any], buckets: int, batches: int, repeats: int) -> dict[str, Any]:
+    """Rows without and with buckets, their ratio, what a step of each length takes, and what the lengths are."""
+    made = prepare(from_mapping(config))
+    kinds = {count: read(made, count, batches) for count in (1, buckets)}
+    calls = steppers(
+        made, dict(sorted({length: x for kind in kinds.values() for length, x in kind.firsts.items()}.items()))
+    )
+    compile_s = {}
+    for length, call in calls.items():
+        print(f"compiling a step of {length} segments", file=sys.stderr, flush=True)
+        began = time.perf_counter()
+        jax.block_until_ready(call())
+        compile_s[length] = time.perf_counter() - began
+    print("timing", file=sys.stderr, flush=True)
+    times = timing.take_turns(calls, repeats)
 
-    def turns(count: int) -> Callable[[], None]:
-        def turn() -> None:
-            print(f"buckets={count}: {turn_steps[count]} steps", file=sys.stderr, flush=True)
-            padded[count] += trainers[count].turn(turn_steps[count])
-
-        return turn
-
-    times = timing.take_turns({str(count): turns(count) for count in trainers}, repeats)
-    rates = {count: [turn_steps[count] / seconds for seconds in times[str(count)]] for count in trainers}
-    rows = []
-    for count, each in trainers.items():
-        facts = {"padded": float(np.mean(padded[count])), "shapes": each.shapes, "compile_s": each.compile_s}
+    rates, rows = {}, []
+    for count, kind in kinds.items():
+        turns = zip(*([share * each for each in times[str(length)]] for length, share in kind.shares.items()))
+        rates[count] = [1 / (kind.seconds + sum(turn)) for turn in turns]
+        facts = {
+            "padded": sum(length * share for length, share in kind.shares.items()),
+            "shares": kind.shares,
+            "read_s": kind.seconds,
+            "compile_s": sum(compile_s[str(length)] for length in kind.shares),
+        }
         rows.append({"buckets": count, "steps_per_second": timing.spread(rates[count]), **facts})
-    made = trainers[buckets].made
     lengths = lengths_of(made.task, "train")
     facts = {"examples": len(lengths), "mean": float(lengths.mean()), "longest": int(lengths.max())}
-    facts |= {"borders": borders_of(made.task, made.recipe.layout), "notes": list(made.task.notes)}
-    return {"rows": rows, "ratio": timing.ratio(rates[buckets], rates[1]), "lengths": facts}
+    return {
+        "rows": rows,
+        "ratio": timing.ratio(rates[buckets], rates[1]),
+        "step_s": {length: timing.spread(seconds) for length, seconds in times.items()},
+        "lengths": facts | {"notes": list(made.task.notes)},
+    }
 
 
 def joint_config(arguments: str) -> dict[str, Any]:
@@ -155,9 +161,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tiny model, made-up stories; no number means anything")
     parser.add_argument("--data_dir", default="data", help="where bAbI was prepared")
     parser.add_argument("--buckets", type=int, default=6)
-    parser.add_argument(
-        "--steps", type=int, default=32, help=f"of a turn without buckets; {OFTEN} times as many with them"
-    )
+    parser.add_argument("--batches", type=int, default=2048, help="that are read, to know how often each length comes")
     parser.add_argument("--repeats", type=int, default=5, help="timed turns of each")
     parser.add_argument("--out", type=Path, help="where the JSON goes; default: results/, but nowhere with --quick")
     args = parser.parse_args()
@@ -168,24 +172,24 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         if args.quick:
             made_up(Path(folder))
-            config["task"]["data_dir"], args.steps, args.buckets = folder, 2, 2
+            config["task"]["data_dir"], args.batches, args.buckets = folder, 50, 2
             for section, keys in QUICK.items():
                 config[section] |= keys
         try:
-            found = measure(config, args.buckets, args.steps, args.repeats)
+            found = measure(config, args.buckets, args.batches, args.repeats)
         except MemjaxError as error:
             parser.error(str(error))
-    table = Table("buckets", "steps/s (quartiles)", "padded length", "shapes", "compiling s")
+    table = Table("buckets", "steps/s (quartiles)", "padded length", "share of each", "compiling s")
     for row in found["rows"]:
         rate = row["steps_per_second"]
         spread = f"{rate['median']:.2f} ({rate['q1']:.2f}-{rate['q3']:.2f})"
-        shapes = ", ".join(map(str, row["shapes"]))
-        table.add_row(str(row["buckets"]), spread, f"{row['padded']:.1f}", shapes, f"{row['compile_s']:.0f}")
+        shares = ", ".join(f"{length}: {share:.1%}" for length, share in row["shares"].items())
+        table.add_row(str(row["buckets"]), spread, f"{row['padded']:.1f}", shares, f"{row['compile_s']:.0f}")
     Console(width=120).print(table)
     print(f"{found['ratio']['median']:.1f} times as many steps ({found['ratio']['q1']:.1f}-{found['ratio']['q3']:.1f})")
     if out:
         sizes = {"batch_size": config["training"]["batch_size"], "width": config["model"]["width"]}
-        sizes |= {"slots": config["memory"]["slots"], "steps": args.steps, "repeats": args.repeats}
+        sizes |= {"slots": config["memory"]["slots"], "batches": args.batches, "repeats": args.repeats}
         told = {"command": timing.command(), "machine": machine, "sizes": sizes, "quick": args.quick}
         timing.save(out, told | found)
         print(f"wrote {out}")

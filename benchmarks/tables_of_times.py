@@ -74,7 +74,7 @@ def buckets(found: dict) -> list[str]:
         "|---" * 5 + "|",
     ]
     for row in found["rows"]:
-        rate, shapes = row["steps_per_second"], ", ".join(map(str, row["shapes"]))
+        rate, shapes = row["steps_per_second"], ", ".join(row["shares"])
         cells = f"{rate['median']:.2f} | {rate['q1']:.2f} to {rate['q3']:.2f} | {row['padded']:.1f} | {shapes}"
         lines.append(f"| {row['buckets'] if row['buckets'] > 1 else 'none'} | {cells} |")
     ratio = found["ratio"]
