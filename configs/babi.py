@@ -5,7 +5,7 @@
     memjax train --config=configs/babi.py:continual,task=1 --data_dir=data
     memjax train --config=configs/babi.py:surprise,task=1 --data_dir=data      Titans' memory
     memjax compare --config=configs/babi.py:task=1 --data_dir=data             all memories, with and without rehearsal
-    memjax train --config=configs/babi.py:joint --data_dir=data                all jointly, CPU size; memory=dnc, ..
+    memjax train --config=configs/babi.py:joint --data_dir=data                all jointly, CPU size: a night on a core
     memjax train --config=configs/babi.py:rehearsal,task=0 --data_dir=data     all jointly, paper size
 
 folder=en (1k), en-10k, or any other folder that was prepared. The published 10k training file of task 3 is not to be
@@ -83,7 +83,11 @@ def get_config(arg: str = "rehearsal") -> ConfigDict:
     config.training.update(log_every=50, validate_every=500, validate_examples=1000, checkpoint_every=500)
     # A story has 2 to 228 sentences, 8 in the mean; padded to the longest of a batch they would be 74.
     config.training.update(checkpoints="", buckets=6 if joint else 1)
-    if joint:
+    if small:
+        # For one night of a core, at about a step a second; eleven epochs of en-10k. Not tuned.
+        config.optimizer.decay_steps = 10_000
+        config.training.update(steps=30_000, sampler_steps=5000)
+    elif joint:
         config.optimizer.decay_steps = 50_000
         config.training.update(steps=200_000, sampler_steps=20_000)
     else:

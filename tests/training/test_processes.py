@@ -137,11 +137,11 @@ def test_two_processes_and_a_resumed_run_take_the_same_buckets(unequal, tmp_path
     finish(start(whole, *extra, sizes=sizes))
     for process in start_two(two, extra=extra, sizes=sizes):
         finish(process)
-    assert_logs_alike(two, whole, rtol=2e-4)
+    assert_logs_alike(two, whole, rtol=5e-3)  # other rows in a batch would show in every figure
     subprocess.run(["cp", "-r", two.parent, again.parent], check=True)
     subprocess.run(["rm", "-r", again / "train" / "6", again / "evaluation.json"], check=True)
     finish(start(again, *extra, sizes=sizes, devices=2))
-    assert_logs_alike(again, whole, rtol=2e-4)
+    assert_logs_alike(again, two, rtol=2e-4)
     found = [json.loads((folder / "evaluation.json").read_text()) for folder in (whole, two, again)]
     assert [each["metrics"]["examples"] for each in found] == [120] * 3
     assert all(set(each["metrics"]["tags"]["task"]) == {"1", "2"} for each in found)
