@@ -36,6 +36,7 @@ TABLES = {
     "surprise": ("bench_surprise", times.surprise),
     "length": ("bench_length", times.length),
     "shards": ("bench_surprise_shards", times.shards),
+    "buckets": ("bench_buckets", times.buckets),
     "cost": ("bench_memories", times.memories_cost),
     "race": ("bench_memories", times.race),
     "worlds": ("bench_retention", times.worlds),

@@ -67,6 +67,21 @@ def length(found: dict) -> list[str]:
     return lines
 
 
+def buckets(found: dict) -> list[str]:
+    """What joint training gains by length buckets."""
+    lines = [
+        "| buckets | steps/s | quartiles | segments of a step, padded | lengths that were compiled |",
+        "|---" * 5 + "|",
+    ]
+    for row in found["rows"]:
+        rate, shapes = row["steps_per_second"], ", ".join(row["shares"])
+        cells = f"{rate['median']:.2f} | {rate['q1']:.2f} to {rate['q3']:.2f} | {row['padded']:.1f} | {shapes}"
+        lines.append(f"| {row['buckets'] if row['buckets'] > 1 else 'none'} | {cells} |")
+    ratio = found["ratio"]
+    spread = f"{ratio['q1']:.1f} to {ratio['q3']:.1f}"
+    return [*lines, f"| ratio | {ratio['median']:.1f} | {spread} | | |"]
+
+
 def weak(found: dict) -> list[str]:
     """What a step takes with more devices, and what each of them holds."""
     lines = ["| mesh | rows | state KiB on each device | ms a step | cores used | time / ideal | quartiles |"]

@@ -53,6 +53,22 @@ class Examples(Protocol):
         ...
 
 
+@runtime_checkable
+class WithLengths(Examples, Protocol):
+    """A task that also says how long its examples are, so that those of like length can share a batch."""
+
+    def lengths(self, split: Split) -> np.ndarray:
+        """The length of each example, without making any.
+
+        Args:
+            split: which examples.
+
+        Returns:
+            `[size(split)]` whole numbers from 1 on. Of a stream: so many segments, behind which it has no item.
+        """
+        ...
+
+
 __all__ = [
     "SPLITS",
     "Annotated",
@@ -72,4 +88,5 @@ __all__ = [
     "Shaped",
     "Split",
     "State",
+    "WithLengths",
 ]

@@ -21,6 +21,7 @@ BABI = [
     for variant in ("rehearsal", "continual", "surprise", "directly", "multi_hop")
     for task in (0, 15)
 ]
+BABI += ["joint,seed=3", "joint,memory=dnc", "joint,memory=directly"]
 SHIPPED = [("evidence", arg) for arg in EVIDENCE] + [("babi", arg) for arg in BABI]
 
 
@@ -72,12 +73,22 @@ def test_the_paper_size_is_the_papers():
     assert config.memory.sizes["update_heads"] == 4 and config.optimizer.learning_rate == 1e-3
 
 
+def test_the_joint_sizes_are_the_papers_or_a_cpus():
+    for arg, width, layers in (("rehearsal,task=0", 128, 3), ("joint", 64, 2)):
+        config = from_mapping(config_file("babi")(arg).to_dict())
+        assert (config.model.width, config.rehearsal.layers, config.memory.sizes["layers"]) == (width, layers, layers)
+        assert (config.memory.slots, config.task.task, config.training.buckets) == (20, 0, 6)
+    assert from_mapping(config_file("babi")("joint,memory=dnc").to_dict()).memory.name == "dnc"
+    assert from_mapping(config_file("babi")("rehearsal,task=1").to_dict()).training.buckets == 1
+
+
 def test_what_a_config_leaves_out_has_the_default_of_its_class_and_is_shown():
     given = mapping()
     least = {"system": "memory", "task": given["task"], "memory": {"name": "rehearsal", "slots": 3}}
     config = from_mapping(least | {"training": {"steps": 5}})
     shown = to_mapping(config)
     assert set(shown) == set(given) and from_mapping(shown) == config
+    given["training"].setdefault("buckets", 1)  # the streams of evidence are of one length: it says nothing of them
     assert all(set(given[section]) == set(shown[section]) for section in given if section != "system")
     assert (shown["optimizer"]["learning_rate"], shown["rehearsal"]["mask_ratio"]) == (1e-3, 0.5)
     assert shown["memory"]["encoder"] == "transformer"
@@ -190,6 +201,8 @@ def test_a_missing_system_is_one_line():
         ("training.checkpoint_every", 0),
         ("training.validate_every", 0),
         ("training.seed", -1),
+        ("training.buckets", 0),
+        ("training.buckets", 10**6),
         ("training.steps", 2**31),
         ("training.steps", -(10**30)),
         ("task.train", 10**20),

@@ -136,6 +136,10 @@ class Babi:
         """How many questions the split has."""
         return len(self._splits[split].start)
 
+    def lengths(self, split: Split) -> np.ndarray:
+        """How many sentences stand before each question."""
+        return self._splits[split].length
+
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
         """The questions with these indices.
 
@@ -204,7 +208,11 @@ def _choose(records: Records, spec: BabiSpec) -> tuple[tuple[str, ...], list[int
             )
         tasks = [spec.task]
     left_out = [f"task {task} is left out: no {' and no '.join(lacking[task])} file" for task in known if lacking[task]]
-    extras = [f"task {task} {split} is from {file}" for (task, split), file in records.extras.items() if task in tasks]
+    extras = [
+        f"task {task} {split} is from {file}, which has {records.splits[split][task][1]:,} questions"
+        for (task, split), file in records.extras.items()
+        if task in tasks
+    ]
     return (*extras, *(left_out if spec.task == 0 else ())), tasks
 
 

@@ -48,8 +48,8 @@ def make_evaluator(
 
     Returns:
         `evaluate(params, split, limit=None, predictions=None) -> metrics`. limit: how many examples, spread evenly over
-        the split. predictions: a list to which what was predicted of each example is appended, in order, an array for
-        each batch. Metrics: accuracy, answer_loss (nats; where there is one), answers, examples, and all but the loss
+        the split. predictions: a list to which what was predicted of the examples is appended, one array in their
+        order. Metrics: accuracy, answer_loss (nats; where there is one), answers, examples, and all but the loss
         for each value of each tag in `tags`. What diverged, so that its loss is not finite, is an error: counted in
         `diverged`, and answer_loss is NaN. unknown_labels: how many answers no model can give, if there are any; they
         are errors.
@@ -76,14 +76,18 @@ def make_evaluator(
         params: Params, split: Split, limit: int | None = None, predictions: list[np.ndarray] | None = None
     ) -> dict[str, Any]:
         totals: dict[str, np.ndarray] = {}
-        for batch, weight in evaluation_batches(task, layout, split, batch_size, limit, rows):
+        found: list[tuple[np.ndarray, np.ndarray]] = []
+        for batch, weight, places in evaluation_batches(task, layout, split, batch_size, limit, rows):
             weighted = place_batch(mesh, {"weight": weight}, batch_size)
             part, predicted = jax.device_get(
                 sums(params, place_batch(mesh, batch, batch_size, layout.segmented), **weighted)
             )
             totals = {name: totals.get(name, 0) + value.astype(np.float64) for name, value in part.items()}
             if predictions is not None and predicted is not None and jax.process_count() == 1:
-                predictions.append(predicted[weight > 0])
+                found.append((predicted[weight > 0], places))
+        if predictions is not None and found:
+            shown, where = map(np.concatenate, zip(*found))
+            predictions.append(shown[where.argsort()])
         loss_sum, loss_count, correct, total, unknown, diverged, examples = totals["all"]
         by_tag = {
             tag: {

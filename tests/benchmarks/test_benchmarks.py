@@ -255,6 +255,20 @@ def test_bench_retention_runs_and_writes_what_it_found(tmp_path):
     assert found["learning"]["ratio"].keys() == SPREAD and found["learning"]["difference"] < 1e-4
 
 
+@pytest.mark.slow
+def test_bench_buckets_runs_and_writes_what_it_found(tmp_path):
+    found = quick_run("bench_buckets", tmp_path)
+    none, some = found["rows"]
+    assert (none["buckets"], some["buckets"]) == (1, 2) and found["ratio"].keys() == SPREAD
+    assert len(some["shares"]) == 2 and some["padded"] < none["padded"]
+    assert set(some["shares"]) | set(none["shares"]) == set(found["step_s"])
+    for row in found["rows"]:
+        assert row["steps_per_second"].keys() == SPREAD and min(row["compile_s"], row["read_s"]) > 0
+        np.testing.assert_allclose(sum(row["shares"].values()), 1)
+    table = script("tables_of_times").buckets(found)
+    assert len(table) == 5 and len({line.count("|") for line in table}) == 1
+
+
 @pytest.fixture(scope="module")
 def memory_networks():
     spec = importlib.util.spec_from_file_location("memory_networks", ROOT / "benchmarks" / "memory_networks.py")

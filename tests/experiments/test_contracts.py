@@ -105,6 +105,20 @@ def test_a_shape_that_changes_later_in_the_data_is_one_line_too(told, tmp_path):
     assert "\n" not in str(caught.value)
 
 
+def test_buckets_want_a_task_that_says_its_lengths(told):
+    class Lengthy(Told):
+        def lengths(self, split):
+            return np.full(self.size(split), 3)
+
+    for task, buckets in ((Told, 1), (Lengthy, 1), (Lengthy, 4)):
+        settings = told(task)
+        settings["training"]["buckets"] = buckets
+        assert prepare(from_mapping(settings)).recipe.layout.buckets == buckets
+    settings = told(Told)
+    settings["training"]["buckets"] = 4
+    assert refused(settings).endswith("set config.training.buckets to 1")
+
+
 @pytest.mark.parametrize("missing", ["shape", "notes", "size", "examples"])
 def test_a_task_that_lacks_a_part_is_one_line(told, missing):
     parts = {name: getattr(Told, name) for name in ("shape", "notes", "size", "examples") if name != missing}

@@ -158,6 +158,14 @@ def test_batches_are_the_raw_text(texts, joint, column, held_out, number):
             np.testing.assert_array_equal(batch["stream"][row] != 0, batch["mask"][row])
 
 
+def test_lengths_are_those_of_the_streams(joint):
+    for split in ("train", "valid", "test"):
+        lengths, rows = joint.lengths(split), np.arange(0, joint.size(split), 97)
+        assert lengths.shape == (joint.size(split),)
+        np.testing.assert_array_equal(joint.examples(split, rows)["mask"].any(2).sum(1), lengths[rows])
+    assert joint.lengths("test").max() == joint.shape.segments
+
+
 def test_places_are_those_of_the_last_fact(texts, data):
     task = Babi(BabiSpec("en", 2, 8, str(data)))
     lines = raw(texts, "en", 2, "test")
@@ -195,7 +203,7 @@ def test_the_missing_file_of_task_3(data):
     assert left.shape.tags == {"task": ("1",)} and left.size("test") == 1000
     assert left.notes == ("task 3 is left out: no train file",)
     partial = Babi(BabiSpec("en-10k", 3, 12, str(data)))
-    assert partial.notes == (f"task 3 train is from {PARTIAL.name}",)
+    assert partial.notes == (f"task 3 train is from {PARTIAL.name}, which has 1,925 questions",)
     assert partial.size("train") + partial.size("valid") == 1925 and partial.shape.segments == 228
 
 

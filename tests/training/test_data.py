@@ -10,9 +10,9 @@ from training.tiny import layout_of, tiny
 
 from memjax import tasks
 from memjax.errors import MemjaxError
-from memjax.experiments.stream_qa import trimmed
+from memjax.experiments.stream_qa import cut_to, trimmed
 from memjax.tasks.stream_task import TaskShape
-from memjax.training.data import evaluation_batches, train_batches
+from memjax.training.data import borders_of, evaluation_batches, train_batches
 
 
 class Counting:
@@ -107,22 +107,22 @@ def test_every_process_evaluates_its_rows():
     parts = [
         list(evaluation_batches(Counting(), layout_of(Counting()), "valid", 4, rows=slice(i, i + 2))) for i in (0, 2)
     ]
-    for (batch, weight), *halves in zip(whole, *parts, strict=True):
-        assert [i for half, _ in halves for i in ids(half)] == ids(batch)
-        np.testing.assert_array_equal(np.concatenate([weights for _, weights in halves]), weight)
+    for (batch, weight, _), *halves in zip(whole, *parts, strict=True):
+        assert [i for half, *_ in halves for i in ids(half)] == ids(batch)
+        np.testing.assert_array_equal(np.concatenate([weights for _, weights, _ in halves]), weight)
 
 
 def test_evaluation_visits_a_split_once_in_batches_of_one_shape():
     batches = list(evaluation_batches(Counting(), layout_of(Counting()), "valid", 4))
-    assert [len(weight) for _, weight in batches] == [4, 4, 4]
-    assert [i for batch, weight in batches for i, w in zip(ids(batch), weight, strict=True) if w] == list(range(10))
-    assert sum(weight.sum() for _, weight in batches) == 10
+    assert [len(weight) for _, weight, _ in batches] == [4, 4, 4]
+    assert [i for batch, weight, _ in batches for i, w in zip(ids(batch), weight, strict=True) if w] == list(range(10))
+    assert sum(weight.sum() for _, weight, _ in batches) == 10
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(5, [0, 2, 4, 6, 8]), (3, [0, 3, 6]), (1, [0]), (99, list(range(10)))])
 def test_a_limit_is_spread_evenly_over_the_split(limit, expected):
     batches = list(evaluation_batches(Counting(), layout_of(Counting()), "valid", 4, limit))
-    assert [i for batch, weight in batches for i, w in zip(ids(batch), weight, strict=True) if w] == expected
+    assert [i for batch, weight, _ in batches for i, w in zip(ids(batch), weight, strict=True) if w] == expected
 
 
 def test_a_bad_example_stops_with_one_line():
@@ -167,3 +167,135 @@ def test_what_is_padding_in_every_stream_is_cut_off_in_quarters(real, kept):
 def test_a_batch_has_one_of_four_shapes():
     shapes = {trimmed(lengths(length, segments=26))["mask"].shape[1] for length in range(27)}
     assert shapes == {7, 14, 21, 26}
+
+
+# Buckets.
+
+
+class Lengthy(Counting):
+    """A task whose examples hold their own index in as many segments as they are long."""
+
+    shape = TaskShape(100, 12, 1, 1, None, "classes", 2)
+
+    def lengths(self, split):
+        return 1 + np.arange(self.size(split)) ** 2 % 12
+
+    def examples(self, split, indices):
+        batch = super().examples(split, indices)
+        mask = np.arange(12)[:, None] < Lengthy.lengths(self, split)[indices, None, None]  # whatever it says
+        return batch | {"stream": np.where(mask, batch["stream"], 0), "mask": mask}
+
+
+BORDERS = (5, 10)  # of the lengths 1, 2, 5, 10
+
+
+@contextlib.contextmanager
+def in_buckets(task=None, batch_size=4, seed=0, **part):
+    task = task or Lengthy(train=25)
+    data = train_batches(task, bucketed(task), batch_size, seed, **part)
+    try:
+        yield data
+    finally:
+        data.close()
+
+
+def bucketed(task, count=2):
+    return layout_of(task)._replace(buckets=count, cut=cut_to)
+
+
+def first_ids(batch):
+    return batch["stream"][:, 0, 0].tolist()
+
+
+def test_buckets_are_those_of_the_train_split():
+    assert borders_of(Lengthy(), bucketed(Lengthy())) == BORDERS
+    assert borders_of(Lengthy(), bucketed(Lengthy(), 1)) == ()
+    assert borders_of(Counting(), layout_of(Counting())) == ()
+
+
+def test_a_batch_has_the_shape_of_its_bucket_and_all_of_its_examples():
+    task = Lengthy(train=25)
+    with in_buckets(task) as data:
+        batches = [next(data) for _ in range(24)]
+    for batch in batches:
+        rows = np.array(first_ids(batch))
+        lengths = task.lengths("train")[rows]
+        assert batch["stream"].shape[1] == (5 if lengths.max() <= 5 else 10)
+        assert_same(batch, cut_to(task.examples("train", rows), batch["stream"].shape[1]))
+        assert (batch["mask"].sum((1, 2)) == lengths).all()
+    assert {batch["stream"].shape[1] for batch in batches} == set(BORDERS)
+    seen = np.bincount([i for batch in batches for i in first_ids(batch)], minlength=25)
+    assert sorted(seen) == [3] * 4 + [4] * 21  # 96 of 100 examples of four epochs; 4 do not divide 25
+
+
+@pytest.mark.parametrize("after", [0, 1, 5, 6, 13])
+def test_buckets_go_on_where_they_were(after):
+    with in_buckets() as data, in_buckets(start=after) as other:
+        for _ in range(after):
+            next(data)
+        for _ in range(8):
+            assert_same(next(other), next(data))
+
+
+def test_every_process_takes_its_rows_of_the_same_bucket():
+    shares = []
+    for rows in (slice(None), slice(0, 2), slice(2, 4)):
+        with in_buckets(rows=rows) as data:
+            shares.append([next(data) for _ in range(12)])
+    longest = [[half["mask"].any((0, 2)).sum() for half in halves] for halves in zip(*shares[1:])]
+    assert any(first != second for first, second in longest)  # alone, they would have cut them to other lengths
+    for batch, first, second in zip(*shares, strict=True):
+        assert_same({name: np.concatenate([first[name], second[name]]) for name in batch}, batch)
+
+
+@pytest.mark.parametrize("limit", [None, 7])
+def test_evaluation_by_buckets_reads_every_example_once_and_says_which(limit):
+    task = Lengthy(valid=22)
+    plain = list(evaluation_batches(task, layout_of(task), "valid", 4, limit))
+    batches = list(evaluation_batches(task, bucketed(task), "valid", 4, limit))
+    assert len(batches) == len(plain)
+    seen = [i for batch, weight, _ in batches for i, w in zip(first_ids(batch), weight, strict=True) if w]
+    places = np.concatenate([places for *_, places in batches])
+    wanted = [i for batch, weight, _ in plain for i, w in zip(first_ids(batch), weight, strict=True) if w]
+    assert [wanted[place] for place in places] == seen and sorted(places) == list(range(len(wanted)))
+    shapes = [batch["mask"].shape[:2] for batch, *_ in batches]
+    assert set(shapes) == {(4, 5), (4, 10)} and shapes == sorted(shapes)
+    parts = [list(evaluation_batches(task, bucketed(task), "valid", 4, limit, slice(i, i + 2))) for i in (0, 2)]
+    for (batch, weight, places), *halves in zip(batches, *parts, strict=True):
+        assert_same({name: np.concatenate([half[0][name] for half in halves]) for name in batch}, batch)
+        assert_same(np.concatenate([half[1] for half in halves]), weight)
+        assert all((half[2] == places).all() for half in halves)
+
+
+def test_what_is_longer_than_all_of_train_is_not_cut():
+    class Longer(Lengthy):
+        def lengths(self, split):
+            return np.minimum(super().lengths(split), 5) if split == "train" else super().lengths(split)
+
+    batches = list(evaluation_batches(Longer(), bucketed(Longer(), 2), "valid", 4))
+    assert {batch["mask"].shape[1] for batch, *_ in batches} == {2, 5, 12}
+    assert sum(weight.sum() for _, weight, _ in batches) == 10
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (np.ones(3, int), "lengths of split train must be 24 whole numbers, each at least 1"),
+        (np.ones(24), "must be 24 whole numbers"),
+        (np.zeros(24, int), "each at least 1"),
+        (np.full(24, 2), "behind the 2 segments that its task's `lengths` leave it"),
+    ],
+)
+def test_lengths_that_are_wrong_are_one_line(said, words):
+    class Wrong(Lengthy):
+        def lengths(self, split):
+            return said
+
+    with pytest.raises(MemjaxError, match=words) as caught, in_buckets(Wrong()) as data:
+        next(data)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_task_that_says_no_lengths_has_no_buckets():
+    with pytest.raises(MemjaxError, match=r"buckets need a task that says its `lengths`; set config.training.buckets"):
+        borders_of(Counting(), bucketed(Counting()))

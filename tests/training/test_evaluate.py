@@ -6,11 +6,18 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 import pytest
-from training.tiny import layout_of, random_params, tiny
+from training.tiny import Unequal, layout_of, random_params, tiny
 
 from memjax.config import MeshConfig
 from memjax.experiments.prepare import prepare
-from memjax.experiments.stream_qa import build, measure_answer, recollected_by_age, slot_changes, slot_cosines
+from memjax.experiments.stream_qa import (
+    build,
+    cut_to,
+    measure_answer,
+    recollected_by_age,
+    slot_changes,
+    slot_cosines,
+)
 from memjax.memories import memorize
 from memjax.training.evaluate import MetricSums, make_evaluator
 from memjax.training.objective import answer_metrics
@@ -178,3 +185,19 @@ def test_what_diverged_counts_as_an_error_and_leaves_no_mean_loss():
     assert metrics["diverged"] == diverged > 0
     np.testing.assert_allclose(metrics["accuracy"], 1 - diverged / 36)
     assert np.isnan(metrics["answer_loss"])
+
+
+@pytest.mark.parametrize("limit", [None, 21])
+def test_buckets_change_no_metric_and_no_prediction(limit):
+    task, model, params, _ = made()
+    task, layout = Unequal(task), layout_of(task)
+    measure, mesh = functools.partial(measure_answer, model), make_mesh(MeshConfig(-1, 1, 1, 1), 8)
+    found = []
+    for each in (layout, layout._replace(buckets=3, cut=cut_to)):
+        predictions = []
+        metrics = make_evaluator(measure, task, each, mesh, 8)(params, "test", limit, predictions)
+        found.append((metrics, np.concatenate(predictions)))
+    (whole, told), (cut, told_in_buckets) = found
+    np.testing.assert_array_equal(told_in_buckets, told)
+    np.testing.assert_allclose(cut.pop("answer_loss"), whole.pop("answer_loss"), rtol=1e-6)
+    assert cut == whole and len(set(told.tolist())) > 1

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 from jax.sharding import AxisType, Mesh
-from training.tiny import TINY, mapping, tiny
+from training.tiny import TINY, Unequal, mapping, tiny
 
 from memjax.config import MeshConfig
 from memjax.errors import MemjaxError
@@ -115,6 +115,34 @@ def test_a_mesh_trains_as_one_device(memory, name):
 @memories
 def test_streams_in_parts_train_as_whole_ones(memory):
     assert_alike(memory, "sequence")
+
+
+@functools.cache
+def in_buckets(name):
+    """`(padded length and metrics of each of four steps)` of streams of unequal length, in two buckets."""
+    made_here, mesh = made("rehearsal"), mesh_of(**MESHES[name])
+    phase, size = made_here.phases[-1], made_here.config.training.batch_size
+    frozen, state = (jax.jit(lambda p=p: initial_state(made_here, p))() for p in (made_here.phases[0], phase))
+    frozen, state = (jax.device_put(tree, placed(mesh, tree)) for tree in (frozen.params, state))
+    layout = made_here.recipe.layout._replace(buckets=2)
+    step = make_step(phase.loss, make_optimizer(made_here.config.optimizer, 4), mesh, size, 1, 0, layout.extend)
+    data, found = train_batches(Unequal(made_here.task), layout, size, 0), []
+    for _ in range(4):
+        batch = next(data)
+        state, metrics = step(state, frozen, place_batch(mesh, batch, size, layout.segmented))
+        found.append((batch["mask"].shape[1], jax.device_get(metrics)))
+    data.close()
+    return found
+
+
+def test_buckets_that_the_parts_of_a_stream_do_not_divide_train_as_on_one_device():
+    parts = MESHES["sequence"]["sequence"]
+    assert len({length for length, _ in in_buckets("sequence")}) == 2
+    assert any(length % parts for length, _ in in_buckets("sequence"))
+    for (length, got), (same, want) in zip(in_buckets("sequence"), in_buckets("one device"), strict=True):
+        assert length == same
+        for name, value in want.items():
+            np.testing.assert_allclose(got[name], value, rtol=2e-5, atol=1e-6, err_msg=name)
 
 
 def messages(compiled):

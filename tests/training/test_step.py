@@ -8,11 +8,13 @@ import numpy as np
 import optax
 import pytest
 from oracles.checking import assert_close, assert_finite
-from training.tiny import random_params, tiny
+from training.tiny import Unequal, layout_of, random_params, tiny
 
 from memjax.config import MeshConfig, OptimizerConfig
 from memjax.experiments.prepare import prepare
-from memjax.experiments.stream_qa import build, neighbours, rehearsal_objective
+from memjax.experiments.stream_qa import build, cut_to, neighbours, rehearsal_objective
+from memjax.training.data import train_batches
+from memjax.training.phase import initial_state
 from memjax.training.sharding import make_mesh, place_batch
 from memjax.training.step import init_state, make_optimizer, make_step
 
@@ -63,6 +65,46 @@ def test_the_step_is_compiled_once_for_all_batches():
     *_, counts = trained()
     assert counts[0] >= 1
     assert len(set(counts)) == 1
+
+
+@pytest.mark.parametrize(("devices", "microbatches"), [(8, 1), (2, 2)])
+def test_the_step_is_compiled_once_for_each_bucket(devices, microbatches):
+    task, loss, params, traces = rehearsing()
+    task, mesh, optimizer = Unequal(task), mesh_of(devices), optax.sgd(0.1)
+    step = make_step(loss, optimizer, mesh, BATCH, microbatches, 7, neighbours)
+    state = jax.device_put(init_state(params, optimizer), jax.NamedSharding(mesh, jax.P()))
+    data = train_batches(task, layout_of(task)._replace(buckets=2, cut=cut_to), BATCH, 0)
+    counts: dict[int, list[int]] = {}
+    for _ in range(10):
+        batch, before = next(data), len(traces)
+        state, measured = step(state, None, place_batch(mesh, batch, BATCH))
+        counts.setdefault(batch["stream"].shape[1], []).append(len(traces) - before)
+        assert_finite(jax.device_get(measured))
+    data.close()
+    assert len(counts) == 2 and all(len(each) > 1 for each in counts.values())
+    assert all(each[0] >= 1 and not any(each[1:]) for each in counts.values())
+
+
+@pytest.mark.parametrize("name", ["sampler", "train"])
+def test_what_a_bucket_cuts_off_changes_no_loss_and_no_gradient(name):
+    """Of the history sampler's phase, and of rehearsal with what it drew: fragments, and negatives of other streams."""
+    made = prepare(tiny())
+    sampler, train = made.phases
+    phase = {"sampler": sampler, "train": train}[name]
+    task = Unequal(made.task)
+    params, frozen = (initial_state(made, each).params for each in (phase, sampler))
+    rows = np.flatnonzero(task.lengths("train") <= 3)[:BATCH]
+    batch = task.examples("train", rows)
+    gradient = jax.jit(jax.grad(phase.loss, has_aux=True))
+
+    def gradients(batch):
+        batch = {name: jnp.asarray(value) for name, value in batch.items()}
+        return gradient(params, frozen, neighbours(batch | {"key": jax.random.split(jax.random.key(1), BATCH)}))
+
+    whole, cut = gradients(batch), gradients(cut_to(batch, 3))
+    assert set(whole[1]) > {"answer_loss"}
+    assert_close(cut[1], whole[1], 1e-6)
+    assert_close(cut[0], whole[0], 1e-5)
 
 
 def test_the_old_states_buffers_are_reused():

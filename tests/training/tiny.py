@@ -73,6 +73,23 @@ def layout_of(task):
     return Layout(functools.partial(check_batch, task.shape), trimmed, neighbours, ("stream", "mask"))
 
 
+class Unequal:
+    """A task of stream QA whose streams end at different segments, and which says so."""
+
+    notes = ()
+
+    def __init__(self, task):
+        self.shape, self.size, self._examples = task.shape, task.size, task.examples
+
+    def lengths(self, split):
+        return 1 + np.arange(self.size(split)) * 7 % self.shape.segments
+
+    def examples(self, split, indices):
+        batch = self._examples(split, indices)
+        real = np.arange(self.shape.segments) < self.lengths(split)[indices, None]
+        return batch | {"mask": batch["mask"] & real[:, :, None]}
+
+
 def flags(sizes=TINY, **changes):
     """The same sizes as arguments of the command line."""
     changes = {name.replace("__", "."): value for name, value in changes.items()}

@@ -1,6 +1,6 @@
 """Stream QA: its config, models, losses and measures."""
 
-from memjax.experiments.stream_qa.answer_measures import measure_answer, trimmed
+from memjax.experiments.stream_qa.answer_measures import cut_to, measure_answer, trimmed
 from memjax.experiments.stream_qa.rehearsal_objective import (
     answer_objective,
     init_params,
@@ -21,6 +21,7 @@ __all__ = [
     "answer_objective",
     "build",
     "build_sampler",
+    "cut_to",
     "init_params",
     "measure_answer",
     "neighbours",

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
+from memjax.errors import require
 from memjax.experiments.stream_qa.rehearsal_objective import answer
 from memjax.models import System
 from memjax.training.evaluate import MetricSums
@@ -37,5 +38,21 @@ def trimmed(batch: Batch) -> Batch:
     segments = batch["mask"].shape[1]
     quarter = -(-segments // 4)
     longest = int(np.flatnonzero(batch["mask"].any(axis=(0, 2))).max(initial=0)) + 1
-    kept = min(segments, -(-longest // quarter) * quarter)
-    return batch | {name: batch[name][:, :kept] for name in ("stream", "mask")}
+    return cut_to(batch, -(-longest // quarter) * quarter)
+
+
+def cut_to(batch: Batch, segments: int) -> Batch:
+    """The batch without the segments behind the first so many.
+
+    Raises:
+        MemjaxError: if there is an item in them: the task's lengths are not those of its streams.
+
+    >>> batch = {"stream": np.ones((2, 8, 3)), "mask": np.arange(8)[None, :, None] < np.full((2, 1, 3), 3)}
+    >>> cut_to(batch, 3)["mask"].shape
+    (2, 3, 3)
+    """
+    require(
+        not batch["mask"][:, segments:].any(),
+        f"a stream has items behind the {segments} segments that its task's `lengths` leave it",
+    )
+    return batch | {name: batch[name][:, :segments] for name in ("stream", "mask")}

@@ -9,7 +9,7 @@ from memjax.models import MemoryModel
 from memjax.models.fragments import build_fragments
 from memjax.tasks import Task
 from memjax.training.data import Layout, evaluation_batches
-from memjax.typing import Any, Params
+from memjax.typing import Any, Batch, Params
 
 SLOT_EXAMPLES = 64
 
@@ -30,14 +30,14 @@ def slot_changes(
         `[T][K]`. Padding is left out: the mean is over the examples that have an item in the segment. T ends with the
         longest stream; a segment before its end that is padding in all of them is a row of None.
     """
-    batch, _ = next(evaluation_batches(task, layout, "test", examples, examples))
+    batch = _first(task, layout, examples)
     memory, params = functional(model.memory), jax.tree.map(jnp.asarray, params)
     own = {"params": params["params"]["memory"]}
     table = params["params"]["embed"]["embedding"]
 
     @jax.jit
     def encode(stream, mask):
-        items = table[jnp.where(mask, stream, 0)].astype(model.dtype)
+        items = table[jnp.where(mask, stream, 0)].astype(model.dtype) * model.item_scale
         return jax.vmap(memory.encode, (None, 0, 0))(own, items, mask)
 
     @jax.jit
@@ -75,7 +75,7 @@ def slot_cosines(model: MemoryModel, params: Params, task: Task, layout: Layout,
     Returns:
         `[K][K]`, 1 where the two are the same.
     """
-    batch, _ = next(evaluation_batches(task, layout, "test", examples, examples))
+    batch = _first(task, layout, examples)
     slots = _memorized(model, params, batch).values
     own = slots - slots.mean(0)
     unit = own / jnp.maximum(jnp.linalg.norm(own, axis=-1, keepdims=True), 1e-12)
@@ -98,7 +98,7 @@ def recollected_by_age(
     Returns:
         For each age, 0 for the last segment of a stream, the share as "accuracy", and as "examples" of how many items.
     """
-    batch, _ = next(evaluation_batches(task, layout, "test", examples, examples))
+    batch = _first(task, layout, examples)
     slots = _memorized(model, params, batch)
 
     @jax.jit
@@ -121,7 +121,13 @@ def recollected_by_age(
     return shares
 
 
-def _memorized(model: MemoryModel, params: Params, batch: dict) -> Any:
+def _first(task: Task, layout: Layout, examples: int) -> Batch:
+    """Test examples in one batch, whatever their lengths."""
+    batch, *_ = next(evaluation_batches(task, layout._replace(buckets=1), "test", examples, examples))
+    return batch
+
+
+def _memorized(model: MemoryModel, params: Params, batch: Batch) -> Any:
     def memorize(stream, mask):
         return model.apply(params, stream, mask, method="memorize")[0]
 

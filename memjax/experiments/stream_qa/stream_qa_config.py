@@ -142,12 +142,16 @@ class StreamQATrainingConfig(TrainingConfig):
 
     Attributes:
         sampler_steps: of the phase before, of the history sampler where one is needed.
+        buckets: into how many the examples are sorted by the lengths of their streams, each with a shape of its own to
+            compile; there are no more than there are lengths. 1 for none, as tasks without `lengths` want it.
     """
 
     sampler_steps: int = 0
+    buckets: int = 1
 
     def __post_init__(self):
         super().__post_init__()
+        check_counts(self, 1, "buckets")
         at_least(self, 0, "sampler_steps")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from memjax import memories
 from memjax.errors import require
 from memjax.experiments.family import Compared, Family
-from memjax.experiments.stream_qa.answer_measures import measure_answer, trimmed
+from memjax.experiments.stream_qa.answer_measures import cut_to, measure_answer, trimmed
 from memjax.experiments.stream_qa.rehearsal_objective import (
     answer_objective,
     init_params,
@@ -26,7 +26,7 @@ from memjax.experiments.stream_qa.stream_qa_report import stream_qa_report
 from memjax.functional import functional
 from memjax.models import HistorySampler, MemoryModel, System
 from memjax.tasks import Task, TaskShape, check_batch
-from memjax.training.data import Layout
+from memjax.training.data import Layout, borders_of
 from memjax.training.objective import Loss
 from memjax.training.phase import Phase, Recipe, state_bytes
 from memjax.typing import Params
@@ -35,7 +35,9 @@ from memjax.typing import Params
 def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
     """The recipe of a config: the sampler's phase where there is one, then the system's."""
     model, training = build(config, task.shape), config.training
-    layout = Layout(partial(check_batch, task.shape), trimmed, neighbours, ("stream", "mask"))
+    check = partial(check_batch, task.shape)
+    layout = Layout(check, trimmed, neighbours, ("stream", "mask"), training.buckets, cut_to)
+    borders_of(task, layout)  # a task without lengths is refused before anything compiles
     sampler = build_sampler(config, task.shape) if config.needs_sampler else None
     phases = []
     if sampler:
