@@ -26,7 +26,7 @@ from memjax.training.sharding import make_mesh
 
 @functools.cache
 def made(system="memory"):
-    prepared = prepare(tiny(system=system))
+    prepared = prepare(tiny(system=system, model__item_scale=2.0))
     example = {name: value[0] for name, value in prepared.task.examples("train", np.arange(1)).items()}
     model = build(prepared.config, prepared.task.shape)
     params = random_params(model, example)
@@ -87,8 +87,10 @@ def test_slot_changes_are_the_distances_between_the_slots_before_and_after_each_
     batch = task.examples("test", indices)
     table = params["params"]["embed"]["embedding"]
     own = {"params": params["params"]["memory"]}
-    write = jax.jit(jax.vmap(lambda stream, mask: model.memory.apply(own, table[stream], mask, method=memorize)[0]))
-    before = model.memory.apply(own, method="initial_state")[None]
+    write = jax.jit(
+        jax.vmap(lambda stream, mask: model.memory.apply(own, 2 * table[stream], mask, method=memorize)[0].slots)
+    )
+    before = model.memory.apply(own, method="initial_state").slots[None]
     for t in range(task.shape.segments):
         mask = np.where(np.arange(task.shape.segments)[:, None] <= t, batch["mask"], False)
         after = write(batch["stream"], mask)
