@@ -2,6 +2,7 @@
 
     python benchmarks/reproduce.py evidence_demo
     python benchmarks/reproduce.py evidence_small [--runs=runs/small] [--seeds=3] [--only=rehearsal,continual]
+    python benchmarks/reproduce.py evidence_medium [--only=rehearsal,"no rehearsal"]
     python benchmarks/reproduce.py evidence_memories [--only=dnc,"dnc no rehearsal"]
     python benchmarks/reproduce.py algorithmic
     python benchmarks/reproduce.py retention --data_dir=data [--only="noisy 5 st"]
@@ -28,6 +29,7 @@ import sys
 from pathlib import Path
 
 import jax
+from evidence_rows import ABLATIONS, BASELINES, DEMO, MEDIUM, SMALL, VARIANTS
 
 from memjax import tasks
 from memjax.experiments.arguments import read_settings
@@ -38,49 +40,6 @@ from memjax.reporting import load_run
 from memjax.reporting.tables import training_seconds
 
 ROOT = Path(__file__).parents[1]
-ABLATIONS = {
-    "no rehearsal": "--config.rehearsal.fragments=0",
-    "recollection only": "--config.rehearsal.familiarity=0",
-    "familiarity only": "--config.rehearsal.recollection=0",
-    "random sampler": "--config.rehearsal.sampler=random",
-}
-EXTENSIONS = {
-    "no context": "--config.memory.context=0",
-    "additive scores": "--config.memory.scores=additive",
-    "dot scores": "--config.memory.scores=dot",
-}
-AS_LONG = "--config.training.steps=6000 --config.optimizer.decay_steps=1000"  # as rehearsal and continual
-SMALL = {
-    "rehearsal": "",
-    "continual": "",
-    "dnc": AS_LONG,
-    **ABLATIONS,
-    **EXTENSIONS,
-    **{f"{row} as printed": flags for row, flags in {"rehearsal": "", "continual": "", **ABLATIONS}.items()},
-    "Directly Reason": "",
-    "Multi-Hop Reason": "",
-}
-VARIANTS = {
-    "continual": ",memory=continual",
-    "continual as printed": ",memory=continual,printed=1",
-    **{f"{row} as printed": ",printed=1" for row in ("rehearsal", *ABLATIONS)},
-    "dnc": ",memory=dnc",
-    "surprise": ",memory=surprise",
-    "surprise no rehearsal": ",memory=surprise",
-    "Directly Reason": ",system=directly",
-    "Multi-Hop Reason": ",system=multi_hop",
-}
-DEMO = {
-    "rehearsal": "",
-    "continual": "",
-    "no rehearsal": ABLATIONS["no rehearsal"],
-    "rehearsal as printed": "",
-    "no rehearsal as printed": ABLATIONS["no rehearsal"],
-    "surprise": "",
-    "surprise no rehearsal": ABLATIONS["no rehearsal"],
-    "Directly Reason": "",
-    "Multi-Hop Reason": "",
-}
 BABI = {**{task: f"rehearsal,task={task}" for task in ("1", "6", "9", "15", "20")}, "1 surprise": "surprise,task=1"}
 BUDGET = "--config.training.steps=4000 --config.training.sampler_steps=1500"
 LAYERS = {
@@ -95,7 +54,6 @@ LAYERS = {
     "attention": "attention",
 }
 WITHOUT = {name: f"--config.model.{name}=False" for name in ("momentum", "forgetting")}
-BASELINES = [name for name in registry if name not in ("continual", "rehearsal")]  # these two: evidence_small
 CELLS = {
     "copy NTM": "copy,cell=ntm",
     "copy DNC": "copy,cell=dnc",
@@ -118,12 +76,13 @@ MAZES = [
     for base in ("mqn", "frmqn")
     for policy in ("fifo", "st")
 ]
-SEEDS = {"evidence_memories": 3, "evidence_small": 3, "retention": 3}
+SEEDS = {"evidence_medium": 3, "evidence_memories": 3, "evidence_small": 3, "retention": 3}
 TABLES = (
     "algorithmic",
     "babi_memories",
     "babi_single",
     "evidence_demo",
+    "evidence_medium",
     "evidence_memories",
     "evidence_small",
     "language",
@@ -136,8 +95,8 @@ TABLES = (
 
 def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str]:
     """The command of each (row, seed) of a table, without its --run; seeds outermost, to compare rows early."""
-    if table in ("evidence_demo", "evidence_small"):
-        rows = SMALL if table == "evidence_small" else DEMO
+    if table in ("evidence_demo", "evidence_medium", "evidence_small"):
+        rows = {"evidence_demo": DEMO, "evidence_medium": MEDIUM, "evidence_small": SMALL}[table]
         size = table.removeprefix("evidence_")
         return {
             (row, seed): f"--config=configs/evidence.py:{size},seed={seed}{VARIANTS.get(row, '')} {extra}".strip()

@@ -1,0 +1,66 @@
+"""The rows of the tables of evidence: what each adds to the command `--config=configs/evidence.py:SIZE`.
+
+`VARIANTS` says what comes behind SIZE, the tables which flags come after that.
+"""
+
+from memjax.memories import registry
+
+BASELINES = [name for name in registry if name not in ("continual", "rehearsal")]
+ABLATIONS = {
+    "no rehearsal": "--config.rehearsal.fragments=0",
+    "recollection only": "--config.rehearsal.familiarity=0",
+    "familiarity only": "--config.rehearsal.recollection=0",
+    "random sampler": "--config.rehearsal.sampler=random",
+}
+EXTENSIONS = {
+    "no context": "--config.memory.context=0",
+    "additive scores": "--config.memory.scores=additive",
+    "dot scores": "--config.memory.scores=dot",
+}
+AS_LONG = "--config.training.steps=6000 --config.optimizer.decay_steps=1000"  # as rehearsal and continual
+SMALL = {
+    "rehearsal": "",
+    "continual": "",
+    "dnc": AS_LONG,
+    **ABLATIONS,
+    **EXTENSIONS,
+    **{f"{row} as printed": flags for row, flags in {"rehearsal": "", "continual": "", **ABLATIONS}.items()},
+    "Directly Reason": "",
+    "Multi-Hop Reason": "",
+}
+MEDIUM = {
+    "rehearsal": "",
+    "no rehearsal": ABLATIONS["no rehearsal"],
+    "dnc": "",
+    "continual": "",
+    **ABLATIONS,
+    **EXTENSIONS,
+    "15% masked": "--config.rehearsal.mask_ratio=0.15",
+    "gru encoder": "--config.memory.encoder=gru",
+    "continual single head": "--config.memory.update_heads=1",
+    **{
+        name + kind: flags
+        for name in BASELINES
+        for kind, flags in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
+    },
+}
+VARIANTS = {
+    **{name + kind: f",memory={name}" for name in BASELINES for kind in ("", " no rehearsal")},
+    "continual": ",memory=continual",
+    "continual single head": ",memory=continual",
+    "continual as printed": ",memory=continual,printed=1",
+    **{f"{row} as printed": ",printed=1" for row in ("rehearsal", *ABLATIONS)},
+    "Directly Reason": ",system=directly",
+    "Multi-Hop Reason": ",system=multi_hop",
+}
+DEMO = {
+    "rehearsal": "",
+    "continual": "",
+    "no rehearsal": ABLATIONS["no rehearsal"],
+    "rehearsal as printed": "",
+    "no rehearsal as printed": ABLATIONS["no rehearsal"],
+    "surprise": "",
+    "surprise no rehearsal": ABLATIONS["no rehearsal"],
+    "Directly Reason": "",
+    "Multi-Hop Reason": "",
+}
