@@ -16,6 +16,7 @@ EXTENSIONS = {
     "no context": "--config.memory.context=0",
     "additive scores": "--config.memory.scores=additive",
     "dot scores": "--config.memory.scores=dot",
+    "items as embedded": "--config.model.item_scale=1 --config.memory.position_std=0.02",
 }
 AS_LONG = "--config.training.steps=6000 --config.optimizer.decay_steps=1000"  # as rehearsal and continual
 SMALL = {
