@@ -48,7 +48,7 @@ EXTENDED = {"context": 4, "scores": "both", "position_std": 1.0}
 ONE_KIND = EXTENDED | {"scores": "additive"}
 
 
-def memory_sizes(name: str, on_cpu: bool, reading: dict) -> dict:
+def memory_sizes(name: str, on_cpu: bool, reading: dict = PRINTED) -> dict:
     """What only this memory has; width, segment and number of slots are everybody's."""
     encoder = {"layers": 2 if on_cpu else 3, "heads": 4}
     rehearsal = {"encoder": "transformer", "normalize": "slots", **reading, **START, **encoder}

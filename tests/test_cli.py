@@ -90,7 +90,7 @@ def test_training_leaves_a_whole_run(trained):
     evaluation = json.loads((trained / "evaluation.json").read_text())
     assert (evaluation["split"], evaluation["step"], evaluation["examples"]) == ("test", 4, 36)
     assert evaluation["metrics"]["examples"] == evaluation["sampler"]["examples"] == 36
-    assert evaluation["state_bytes"] == 3 * 16 * 4
+    assert evaluation["state_bytes"] == (3 * 16 + 4 * 16 + 4) * 4  # slots, and the items of the context with their mask
     page = (trained / "report.html").read_text()
     assert "<html" in page and "data:image/png" in page and 'src="http' not in page
 

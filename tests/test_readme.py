@@ -49,7 +49,7 @@ def configs(monkeypatch):
 
     def prepare(config):
         seen.append(config)
-        return SimpleNamespace(recipe=SimpleNamespace(label=""), task_name="", task=SimpleNamespace(notes=()))
+        return SimpleNamespace(recipe=SimpleNamespace(label="", notes=()), task_name="", task=SimpleNamespace(notes=()))
 
     monkeypatch.setattr(train_command, "prepare", prepare)
     monkeypatch.setattr(experiment, "train", lambda *arguments: None)
@@ -162,7 +162,8 @@ def test_data_of_ones_own_is_prepared_and_trained(tmp_path, monkeypatch, capsys)
 def test_an_ablation_is_one_setting(setting, configs):
     others = {"update_heads": "continual", "momentum": "surprise", "forgetting": "surprise"}
     memory = next((others[name] for name in others if name in setting), "rehearsal")
-    source = f"--config=configs/evidence.py:demo,memory={memory}"
+    size = "small" if "scores" in setting else "demo"  # demo has additive scores alone
+    source = f"--config=configs/evidence.py:{size},memory={memory}"
     assert cli.main(["train", source]) == 0
     assert cli.main(["train", source, setting]) == 0
     assert configs[0] != configs[1]

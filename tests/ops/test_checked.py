@@ -103,7 +103,7 @@ def test_a_line_about_what_lies_inside_an_argument_says_where(unchecked):
         ops.slot_attention(attention, jnp.ones((4, 7)), jnp.ones((6, 3)))
     with says("slot_attention: params.v must be a float array [h] with h = 5 as in params.w_left, not float32[4]"):
         ops.slot_attention(attention._replace(v=jnp.ones(4)), jnp.ones((4, 2)), jnp.ones((6, 3)))
-    with says("slot_attention: params must be of class AdditiveParams, not a value of class dict"):
+    with says("slot_attention: params must be of class AdditiveParams or DotParams, not a value of class dict"):
         ops.slot_attention(attention._asdict(), jnp.ones((4, 2)), jnp.ones((6, 3)))
     update = ops.GRUParams(jnp.ones((3, 9)), jnp.ones((3, 9)), jnp.ones(9), jnp.ones(9))
     with says("gru_step: params.b_h must be a float array [h3] with 3 * h = 9, not float32[8]"):

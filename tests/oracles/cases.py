@@ -447,8 +447,8 @@ CASES = (
         "memory_hop linear": memory_hop(linear=True),
         "memory_hop with a transition": memory_hop(moved=True),
         "newest_rows all of them": newest_rows(7),
-        "preceding_rows, fewer than a segment": preceding_rows(2),
-        "preceding_rows, more than a segment": preceding_rows(N + 2),
+        "preceding_rows fewer than a segment": preceding_rows(2),
+        "preceding_rows more than a segment": preceding_rows(N + 2),
         "newest_rows few of them": newest_rows(2),
         "compress_rows": Case(
             lambda params, **data: ops.compress_rows(params, **data)[0],

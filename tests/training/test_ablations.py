@@ -20,6 +20,7 @@ HEAD = (CONFIGS / "evidence.py").read_text().split('"""')[1]
 LISTED = re.findall(r"--config\.([\w.]+)=(\S+)", HEAD)
 EFFECT = {  # where an override alone says nothing: what else it needs
     "memory.update_heads": "demo,memory=continual",
+    "memory.scores": "small",
     "memory.momentum": "demo,memory=surprise",
     "memory.forgetting": "demo,memory=surprise",
 }
@@ -50,7 +51,8 @@ def prepared(monkeypatch, tmp_path):
 
         with monkeypatch.context() as patch:
             patch.setattr(experiment, "train", train)
-            sizes = flags(memory__update_heads=2) if "continual" in arg else flags()
+            own = {"demo,memory=continual": {"memory__update_heads": 2}, "small": {"memory__slots": 4}}
+            sizes = flags(**own.get(arg, {}))
             config = f"--config={CONFIGS / 'evidence.py'}:{arg}"
             with pytest.raises(Reached):
                 cli.main(["train", config, *sizes, *arguments, f"--run={tmp_path / 'run'}"])
@@ -90,7 +92,7 @@ def test_every_ablation_of_the_papers_is_listed():
     assert {name for name, _ in LISTED} == {
         "rehearsal.fragments", "rehearsal.sampler", "rehearsal.familiarity", "rehearsal.recollection",
         "rehearsal.mask_ratio", "memory.encoder", "memory.update_heads", "memory.slots", "task.segment",
-        "memory.normalize", "memory.momentum", "memory.forgetting",
+        "memory.normalize", "memory.momentum", "memory.forgetting", "memory.context", "memory.scores",
     }  # fmt: skip
 
 

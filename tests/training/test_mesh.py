@@ -8,6 +8,7 @@ import functools
 import re
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import AxisType, Mesh
@@ -76,7 +77,8 @@ def trained(memory, name):
     made_here, mesh = made(memory), mesh_of(**MESHES[name])
     phase, training = made_here.phases[-1], made_here.config.training
     # Copies: a step uses the memory of its state again.
-    frozen, state = (jax.device_put(tree, placed(mesh, tree), may_alias=False) for tree in beginning(memory))
+    start = (jax.tree.map(jnp.copy, tree) for tree in beginning(memory))
+    frozen, state = (jax.device_put(tree, placed(mesh, tree)) for tree in start)
     optimizer, extend = make_optimizer(made_here.config.optimizer, 4), made_here.recipe.layout.extend
     step = make_step(phase.loss, optimizer, mesh, training.batch_size, 1, 0, extend)
     data = train_batches(made_here.task, made_here.recipe.layout, training.batch_size, 0)
