@@ -222,6 +222,8 @@ def collect(table: str, runs: Path, wanted: dict[tuple[str, int], str], out: Pat
             "losses": last_losses(entries),
             **{key: evaluation[key] for key in ("recollected", "slot_cosines") if key in evaluation},
         }
+    in_order = [name for row, seed in wanted if (name := run_name(row, seed)) in known]
+    known = {name: known[name] for name in dict.fromkeys((*in_order, *known))}
     machine = {"cores": os.cpu_count(), "machine": platform.machine(), "jax": jax.__version__}
     command = f"python benchmarks/reproduce.py {table}"
     out.parent.mkdir(exist_ok=True)
