@@ -2,7 +2,7 @@
 
     memjax train --config=configs/evidence.py:demo                   about 3 minutes on 2 cores, over .95
     memjax train --config=configs/evidence.py:small                  a CPU size on which rehearsal matters
-    memjax train --config=configs/evidence.py:medium                 20 segments: more than are remembered by themselves
+    memjax train --config=configs/evidence.py:medium                 20 segments for 10 slots
     memjax train --config=configs/evidence.py:paper                  paper size; the paper's RM: 28.4 / 31.7 (Table 7)
     memjax train --config=configs/evidence.py:paper,discrete=1
     memjax train --config=configs/evidence.py:paper,system=directly  or multi_hop

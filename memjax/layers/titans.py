@@ -13,6 +13,7 @@ from memjax.layers.lmm import LMM, HeadMemory, SurpriseLayerState
 from memjax.layers.stream_state import check_stream, persistent_tokens
 from memjax.layers.surprise_settings import SurpriseLayer
 from memjax.layers.window_attention import WindowAttention, WindowState, attend
+from memjax.memories.memory import scan_module
 from memjax.memories.surprise import EPSILON, empty_memory, unit
 from memjax.typing import Array, Bool, Float, Int
 
@@ -177,12 +178,7 @@ class MAC(SurpriseLayer):
         def step(layer, state, segment):
             return layer.segment(state, *segment)
 
-        # Once there are parameters, none is made inside, and Flax need not trace the step twice.
-        checks = self.is_initializing()
-        scan = nn.scan(
-            step, variable_broadcast="params", split_rngs={"params": False}, check_constancy_invariants=checks
-        )
-        state, out = scan(self, state, segments)
+        state, out = scan_module(step, self)(self, state, segments)
         return jax.lax.dynamic_slice_in_dim(out.reshape(total, self.width), start, length, axis=0), state
 
     def segment(

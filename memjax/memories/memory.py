@@ -206,11 +206,15 @@ def scan_writes(
     """The state after `step(memory, state, (*part, key))` for each part of a stream, and the sum of the losses."""
     first = jax.tree.leaves(parts)[0]
     keys = None if key is None else jax.random.split(key, first.shape[0])
-    # Once there are parameters, none is made inside, and Flax need not trace the step twice.
-    checks = memory.is_initializing()
-    scan = nn.scan(step, variable_broadcast="params", split_rngs={"params": False}, check_constancy_invariants=checks)
-    state, aux_losses = scan(memory, carry_like(state, first), (*parts, keys))
+    state, aux_losses = scan_module(step, memory)(memory, carry_like(state, first), (*parts, keys))
     return state, aux_losses.sum()
+
+
+def scan_module(step: Callable, module: nn.Module) -> Callable:
+    """`lax.scan` of `step(module, state, inputs)`, whose parameters are the same at every step."""
+    # Once there are parameters, none is made inside, and Flax need not trace the step twice.
+    checks = module.is_initializing()
+    return nn.scan(step, variable_broadcast="params", split_rngs={"params": False}, check_constancy_invariants=checks)
 
 
 def stream_shards() -> int:

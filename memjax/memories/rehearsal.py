@@ -15,7 +15,7 @@ from memjax.memories.memory import Memory, Slots, check_items, replicate_over_se
 from memjax.memories.weights import additive_params, dot_params, gru_params
 from memjax.typing import Any, Array, Bool, Float, Key, Normalize, State
 
-DOT_GAIN = 3.0  # with scores of standard deviation 1 an item's unit is spread over nearly all slots
+DOT_GAIN = 3.0  # items choose few slots from the start; a tenth of it stored as well in a trial
 
 
 class ContextState(NamedTuple):
@@ -112,11 +112,12 @@ class RehearsalMemory(Memory):
             sizes = self.width, self.context + self.segment, self.layers, self.heads
             self.encode_segments = TransformerEncoder(*sizes, self.dtype, self.position_std)
         self.start = self.param("initial_slots", nn.initializers.normal(self.initial_std), (self.num_slots, self.width))
+        kinds = {"": "additive", "dot_": "dot"} if self.scores == "both" else {"": self.scores}
         self.writes = tuple(
             ops.SlotWriteParams(
                 self.attention_params(kind, f"{prefix}attention"), self.update_params(f"{prefix}update")
             )
-            for kind, prefix in {"both": (("additive", ""), ("dot", "dot_"))}.get(self.scores, ((self.scores, ""),))
+            for prefix, kind in kinds.items()
         )
 
     def attention_params(self, kind: str, name: str) -> ops.AdditiveParams | ops.DotParams:

@@ -93,8 +93,16 @@ class MemoryModel(nn.Module):
         Returns:
             The state after it, and an auxiliary loss.
         """
-        items = self.embed(jnp.where(mask, stream, 0)) * self.item_scale
-        return memorize(self.memory, items, mask, state=state, key=key)
+        return memorize(self.memory, self.embed_items(stream, mask), mask, state=state, key=key)
+
+    def embed_items(self, stream: Int[Array, "*axes"], mask: Bool[Array, "*axes"]) -> Float[Array, "*axes d"]:
+        """Items as they come into the memory.
+
+        Args:
+            stream: item ids, with any leading axes.
+            mask: which of them are no padding.
+        """
+        return self.embed(jnp.where(mask, stream, 0)) * self.item_scale
 
     def slots(self, state: State) -> Slots:
         """What a state can be asked through."""

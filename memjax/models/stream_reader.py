@@ -11,6 +11,7 @@ from memjax import ops
 from memjax.checks import at_least, one_of
 from memjax.errors import require
 from memjax.memories.eviction import BaseView
+from memjax.memories.memory import scan_module
 from memjax.memories.policies import policies
 from memjax.memories.weights import glorot_gru_params
 from memjax.models.memory_network import MemN2N
@@ -140,15 +141,9 @@ class StreamReader(nn.Module):
         seen = self.evictor.seen(rows, rows[:, 1:2])
         inputs = rows[:, 0] if self.own is None else self._by_words(lines)  # of a line as a question: B = A_1
         keys = None if key is None else jax.random.split(key, line.shape[0])
-        # Once there are parameters, none is made inside, and Flax need not trace the step twice.
-        checks = self.is_initializing()
-        scan = nn.scan(
-            StreamReader._step,
-            variable_broadcast="params",
-            split_rngs={"params": False},
-            check_constancy_invariants=checks,
+        _, steps = scan_module(StreamReader._step, self)(
+            self, self._start(seen[0]), (seen[line], inputs[line], line != 0, asked, keys)
         )
-        _, steps = scan(self, self._start(seen[0]), (seen[line], inputs[line], line != 0, asked, keys))
         return Read(self._answers(rows, weights, line, asked, steps.entries), *steps)
 
     def _start(self, seen: Float[Array, "S d"]) -> _Carry:

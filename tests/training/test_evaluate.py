@@ -14,6 +14,7 @@ from memjax.experiments.stream_qa import (
     build,
     cut_to,
     measure_answer,
+    memorized,
     recollected_by_age,
     slot_changes,
     slot_cosines,
@@ -141,7 +142,7 @@ def test_slot_cosines_are_those_of_what_depends_on_the_stream():
             abs(a @ b) / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(own[:, k], own[:, j], strict=True)
         ]
         expected[k, j] = np.mean(cosines)
-    np.testing.assert_allclose(slot_cosines(model, params, task, layout_of(task), 5), expected, atol=1e-3)
+    np.testing.assert_allclose(slot_cosines(memorized(model, params, task, layout_of(task), 5)[1]), expected, atol=1e-3)
 
 
 def test_what_is_recollected_is_counted_by_how_many_segments_came_after_it():
@@ -165,7 +166,8 @@ def test_what_is_recollected_is_counted_by_how_many_segments_came_after_it():
         }
 
     threes = SimpleNamespace(shape=task.shape, notes=(), size=task.size, examples=examples)
-    found = recollected_by_age(model, always, threes, layout_of(task), 5, mask_ratio=0.5)
+    batch, slots = memorized(model, always, threes, layout_of(task), 5)
+    found = recollected_by_age(model, always, batch, slots, mask_ratio=0.5)
     assert {age: point["accuracy"] for age, point in found.items()} == {"0": 0, "1": 1, "2": 0, "3": 0}
     per_segment = task.shape.segment // 2
     assert [found[age]["examples"] for age in "0123"] == [n * per_segment for n in (5, 5, 4, 3)]

@@ -7,7 +7,7 @@ from memjax.experiments.stream_qa.rehearsal_objective import (
     neighbours,
     rehearsal_objective,
 )
-from memjax.experiments.stream_qa.slot_measures import recollected_by_age, slot_changes, slot_cosines
+from memjax.experiments.stream_qa.slot_measures import memorized, recollected_by_age, slot_changes, slot_cosines
 from memjax.experiments.stream_qa.stream_qa_config import MemoryConfig, ModelConfig, RehearsalConfig, StreamQAConfig
 from memjax.experiments.stream_qa.stream_qa_family import FAMILY
 from memjax.experiments.stream_qa.stream_qa_models import build, build_sampler
@@ -24,6 +24,7 @@ __all__ = [
     "cut_to",
     "init_params",
     "measure_answer",
+    "memorized",
     "neighbours",
     "recollected_by_age",
     "rehearsal_objective",

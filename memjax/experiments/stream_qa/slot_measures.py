@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from memjax.functional import functional
+from memjax.memories import Slots
 from memjax.models import MemoryModel
 from memjax.models.fragments import build_fragments
 from memjax.tasks import Task
@@ -33,11 +34,10 @@ def slot_changes(
     batch = _first(task, layout, examples)
     memory, params = functional(model.memory), jax.tree.map(jnp.asarray, params)
     own = {"params": params["params"]["memory"]}
-    table = params["params"]["embed"]["embedding"]
 
     @jax.jit
     def encode(stream, mask):
-        items = table[jnp.where(mask, stream, 0)].astype(model.dtype) * model.item_scale
+        items = model.apply(params, stream, mask, method="embed_items")
         return jax.vmap(memory.encode, (None, 0, 0))(own, items, mask)
 
     @jax.jit
@@ -59,47 +59,56 @@ def slot_changes(
     return changes
 
 
-def slot_cosines(model: MemoryModel, params: Params, task: Task, layout: Layout, examples: int) -> list[list[float]]:
-    """How alike what the slots hold is: the mean absolute cosine of each pair, over some test examples.
+def memorized(model: MemoryModel, params: Params, task: Task, layout: Layout, examples: int) -> tuple[Batch, Slots]:
+    """Some test examples, and the slots after the stream of each.
+
+    Args:
+        model: as of `slot_changes`, and so are the others.
+        params: of the model.
+        task: whose test is read.
+        layout: of its batches.
+        examples: how many are read.
+    """
+    batch = _first(task, layout, examples)
+
+    def memorize(stream, mask):
+        return model.apply(params, stream, mask, method="memorize")[0]
+
+    return batch, jax.jit(jax.vmap(memorize))(batch["stream"], batch["mask"])
+
+
+def slot_cosines(slots: Slots) -> list[list[float]]:
+    """How alike what the slots hold is: the mean absolute cosine of each pair, over the examples.
 
     Of the part of a slot that depends on the stream, `m_k` less its mean over the examples: slots may start far from
     each other and yet all be given the same.
 
     Args:
-        model: as of `slot_changes`, and so are those below.
-        params: of the model.
-        task: whose test is read.
-        layout: of its batches.
-        examples: how many are read; at least 2.
+        slots: of two examples or more.
 
     Returns:
         `[K][K]`, 1 where the two are the same.
     """
-    batch = _first(task, layout, examples)
-    slots = _memorized(model, params, batch).values
-    own = slots - slots.mean(0)
+    own = slots.values - slots.values.mean(0)
     unit = own / jnp.maximum(jnp.linalg.norm(own, axis=-1, keepdims=True), 1e-12)
     return np.round(jnp.abs(jnp.einsum("bkd,bjd->bkj", unit, unit)).mean(0), 4).tolist()
 
 
 def recollected_by_age(
-    model: MemoryModel, params: Params, task: Task, layout: Layout, examples: int, *, mask_ratio: float
+    model: MemoryModel, params: Params, batch: Batch, slots: Slots, *, mask_ratio: float
 ) -> dict[str, dict[str, Any]]:
     """Which share of a segment's hidden items the rehearser names first among all items, by the age of the segment.
 
     Args:
-        model: as of `slot_changes`, and so are those up to `examples`.
+        model: the memory, and what stands around it.
         params: of the model.
-        task: whose test is read.
-        layout: of its batches.
-        examples: how many are read, spread evenly over the test.
+        batch: the examples.
+        slots: after the stream of each.
         mask_ratio: the share of a segment's items that is hidden, as in training.
 
     Returns:
         For each age, 0 for the last segment of a stream, the share as "accuracy", and as "examples" of how many items.
     """
-    batch = _first(task, layout, examples)
-    slots = _memorized(model, params, batch)
 
     @jax.jit
     def recollected(key, slots, stream, mask):
@@ -108,7 +117,7 @@ def recollected_by_age(
         found = model.apply(params, slots, fragments, method="recollect")
         return (fragments.hidden & (found == fragments.items)).sum(-1), fragments.hidden.sum(-1)
 
-    keys = jax.random.split(jax.random.key(0), examples)
+    keys = jax.random.split(jax.random.key(0), len(batch["mask"]))
     right, hidden = jax.vmap(recollected)(keys, slots, batch["stream"], batch["mask"])
     real = np.any(batch["mask"], axis=-1)
     ages = np.cumsum(real[:, ::-1], axis=1)[:, ::-1] - 1  # of a segment of padding too, but nothing of it is hidden
@@ -125,10 +134,3 @@ def _first(task: Task, layout: Layout, examples: int) -> Batch:
     """Test examples in one batch, whatever their lengths."""
     batch, *_ = next(evaluation_batches(task, layout._replace(buckets=1), "test", examples, examples))
     return batch
-
-
-def _memorized(model: MemoryModel, params: Params, batch: Batch) -> Any:
-    def memorize(stream, mask):
-        return model.apply(params, stream, mask, method="memorize")[0]
-
-    return jax.jit(jax.vmap(memorize))(batch["stream"], batch["mask"])

@@ -16,6 +16,7 @@ from memjax.experiments.stream_qa.rehearsal_objective import (
 from memjax.experiments.stream_qa.shown_examples import shown_examples
 from memjax.experiments.stream_qa.slot_measures import (
     SLOT_EXAMPLES,
+    memorized,
     recollected_by_age,
     slot_changes,
     slot_cosines,
@@ -54,9 +55,12 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
             own = {"params": params["params"]["memory"]}
             found["state_bytes"] = state_bytes(lambda: functional(model.memory).initial_state(own))
             read = (model, params, task, layout, min(SLOT_EXAMPLES, task.size("test")))
-            found["slot_changes"], found["slot_cosines"] = slot_changes(*read), slot_cosines(*read)
+            batch, slots = memorized(*read)
+            found["slot_changes"], found["slot_cosines"] = slot_changes(*read), slot_cosines(slots)
             if config.rehearses and config.rehearsal.recollection > 0:
-                found["recollected"] = recollected_by_age(*read, mask_ratio=config.rehearsal.mask_ratio)
+                found["recollected"] = recollected_by_age(
+                    model, params, batch, slots, mask_ratio=config.rehearsal.mask_ratio
+                )
         return found
 
     among = config.rehearsal.negatives + 1 if config.rehearsal.negatives else task.shape.items
