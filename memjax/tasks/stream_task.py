@@ -25,6 +25,9 @@ class TaskShape:
             place among A texts of ids) or "click" (label in {0, 1}; classes is 2).
         classes: how many answers there are.
         tags: for each tag of an example, the names of its values, to split metrics by.
+        questions: Q, the most questions of a stream that is asked on the way; None for one that is asked once, at its
+            end.
+        query_is_item: whether the query is an item, and embedded as those of the stream are; `queries` is then `items`.
     """
 
     items: int
@@ -35,6 +38,18 @@ class TaskShape:
     answer: Literal["classes", "candidates", "click"]
     classes: int
     tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    questions: int | None = None
+    query_is_item: bool = False
+
+    def __post_init__(self):
+        require(
+            self.questions is None or self.answer != "candidates",
+            "a stream that is asked on the way is answered by classes or clicks, not by candidates",
+        )
+        require(
+            not self.query_is_item or (self.queries == self.items and self.query_words is None),
+            "a query that is an item is one id among the items: queries must be items, and query_words None",
+        )
 
 
 @runtime_checkable
@@ -43,7 +58,8 @@ class Task(Examples, Protocol):
 
     An example batch holds `stream [B, T, N]` int32, `mask [B, T, N]` bool, `query [B]` or `[B, W]` int32,
     `label [B]` int32, `candidates [B, A, W]` int32 where the answer is one of them, and an int32 `[B]` for each tag.
-    The same (split, index) is always the same example, so that a resumed run sees what it would have seen.
+    Where a stream is asked on the way, `query` and `label` have an axis Q behind B, and so have `after` int32, how many
+    segments have been read when the question comes, and `asked` bool, which of the questions are no padding. The same (split, index) is always the same example, so that a resumed run sees what it would have seen.
 
     Attributes:
         shape: of its batches.
@@ -71,9 +87,10 @@ def check_batch(shape: Any, batch: Batch) -> None:
 
 @check_batch.register
 def _check(shape: TaskShape, batch: Batch) -> None:
-    named = ("candidates",) if shape.answer == "candidates" else ()
-    require_fields(batch, "stream", "mask", "query", "label", *named, *shape.tags)
-    stream, mask, query = batch["stream"], batch["mask"], batch["query"]
+    candidates = ("candidates",) if shape.answer == "candidates" else ()
+    way = () if shape.questions is None else ("asked", "after")
+    require_fields(batch, "stream", "mask", "query", "label", *way, *candidates, *shape.tags)
+    stream, mask = batch["stream"], batch["mask"]
     require(len(stream) > 0, "a batch needs at least one example")
     segments = (len(stream), shape.segments, shape.segment)
     require(
@@ -82,16 +99,33 @@ def _check(shape: TaskShape, batch: Batch) -> None:
         f"{list(stream.shape)} and {list(mask.shape)}",
     )
     require(mask.dtype == bool, f"the mask must be of true and false, not {mask.dtype}")
+    each = ("B", "Q") if way else ("B",)
     words = () if shape.query_words is None else (shape.query_words,)
-    for name, wanted in (("query", words), ("label", ()), *((tag, ()) for tag in shape.tags)):
-        found = batch[name].shape
-        require(found == (len(stream), *wanted), f"{name} must be {['B', *wanted]}, not {list(found)}".replace("'", ""))
+    axes = {**dict.fromkeys(way, each), "query": (*each, *words), "label": each, **dict.fromkeys(shape.tags, ("B",))}
+    sizes = {"B": len(stream)} | (dict(zip("Q", batch["asked"].shape[1:])) if way else {})
+    for name, named in axes.items():
+        found, wanted = batch[name].shape, tuple(sizes.get(axis, axis) for axis in named)
+        require(found == wanted, f"{name} must be [{', '.join(map(str, named))}], not {list(found)}")
     require(mask.any(axis=(1, 2)).all(), "a stream is empty: every example needs at least one item")
     check_ids("the stream has item ids", stream[mask], 0, shape.items)
+    query, label = _check_asked(shape, batch) if way else (batch["query"], batch["label"])
     check_ids("the query has ids", query, 0, shape.queries)
     answers = batch["candidates"].shape[1] if "candidates" in batch else shape.classes
-    check_ids("the labels are", batch["label"], -1 if shape.answer == "classes" else 0, answers)
+    check_ids("the labels are", label, -1 if shape.answer == "classes" else 0, answers)
     check_tags(batch, shape.tags)
+
+
+def _check_asked(shape: TaskShape, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+    """The queries and labels of the questions that are no padding. Raises `MemjaxError` for what is wrong with these."""
+    asked = batch["asked"]
+    require(asked.dtype == bool, f"asked must be of true and false, not {asked.dtype}")
+    require(
+        asked.shape[1] <= shape.questions,
+        f"a stream has {asked.shape[1]} questions; the task's shape says at most {shape.questions}",
+    )
+    require(asked.any(axis=1).all(), "a stream is not asked: every example needs at least one question")
+    check_ids("questions come after segments", batch["after"][asked], 0, shape.segments + 1)
+    return batch["query"][asked], batch["label"][asked]
 
 
 def require_fields(batch: Batch, *names: str) -> None:
