@@ -99,7 +99,7 @@ def memorize_at(
     Args:
         memory: as of `memorize`, and so are the others.
         items: the stream.
-        after: how many segments have been read when a question comes, 0 to T; in any order.
+        after: how many segments have been read when a question comes, in any order; more than T are T.
         mask: which items are no padding; all, if not given.
         state: to go on from.
         key: for a memory that samples while it is trained.
@@ -125,6 +125,7 @@ def memorize_at(
     mask, state = _given(memory, items, mask, state)
     if block is None:
         block = max(1, 100 // mask.shape[1]) if stream_shards() == 1 else len(mask)
+    after = jnp.minimum(after, len(mask))
     items, mask = _in_blocks(items, mask, block)
     block = mask.shape[1]
 
@@ -167,5 +168,9 @@ def _in_blocks(items: Array, mask: Array, block: int) -> tuple[Array, Array]:
     block = next((size for size in range(block, block // 2, -1) if length % size == 0), -(-length // fewest))
     blocks = -(-length // block)
     padding = blocks * block - length
-    items, mask = (jnp.pad(x, [(0, padding)] + [(0, 0)] * (x.ndim - 1)) for x in (items, mask))
-    return tuple(x.reshape(blocks, block, *x.shape[1:]) for x in (items, mask))
+
+    def split(x: Array) -> Array:
+        padded = jnp.pad(x, [(0, padding)] + [(0, 0)] * (x.ndim - 1))
+        return padded.reshape(blocks, block, *x.shape[1:])
+
+    return split(items), split(mask)

@@ -117,7 +117,7 @@ def _check(shape: TaskShape, batch: Batch) -> None:
 
 
 def _check_asked(shape: TaskShape, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-    """The queries and labels of the questions that are no padding. Raises `MemjaxError` for questions that cannot be."""
+    """Queries and labels of the questions that are no padding. Raises `MemjaxError` for questions that cannot be."""
     asked = batch["asked"]
     require(asked.dtype == bool, f"asked must be of true and false, not {asked.dtype}")
     require(
