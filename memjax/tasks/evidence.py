@@ -37,6 +37,8 @@ class EvidenceSpec:
         valid: examples per (query, answer).
         test: examples per (query, answer).
         seed: of what is drawn.
+        shortest: the least length of a training stream, in facts; how many segments one has is drawn from there on. 0
+            for none shorter than `length`, which is that of valid and test.
 
     Raises:
         MemjaxError: for what is out of range, and for sizes that contradict each other.
@@ -54,6 +56,7 @@ class EvidenceSpec:
     valid: int
     test: int
     seed: int
+    shortest: int = 0
 
     def __post_init__(self):
         sizes = ("facts", "length", "queries", "answers", "evidence", "groups", "segment", "train", "valid", "test")
@@ -75,11 +78,16 @@ class EvidenceSpec:
         )
         possible = math.perm(per_group, min(self.evidence, 20))  # 20 are enough for more answers than anything can hold
         require(self.answers <= possible, f"answers {self.answers} is more than the {possible} possible evidences")
-        need = self.evidence if self.arrangement == "consecutive" else max(int(0.2 * self.length), self.evidence)
         require(
-            need <= self.length // 2,
-            f"length {self.length} must hold the evidence ({need} places) within one half of the stream",
+            0 <= self.shortest <= self.length, f"shortest must be from 0 to length {self.length}, not {self.shortest}"
         )
+        for name in ("length", "shortest") if self.shortest else ("length",):
+            length = getattr(self, name)
+            need = self.evidence if self.arrangement == "consecutive" else max(int(0.2 * length), self.evidence)
+            require(
+                need <= length // 2,
+                f"{name} {length} must hold the evidence ({need} places) within one half of the stream",
+            )
 
 
 class Evidence:
@@ -118,16 +126,20 @@ class Evidence:
     def size(self, split: Split) -> int:
         return getattr(self.spec, split) * self.spec.queries * self.spec.answers
 
+    def lengths(self, split: Split) -> np.ndarray:
+        """How many segments each stream has."""
+        return -(-self._lengths(split, np.arange(self.size(split))) // self.spec.segment)
+
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
         spec, indices = self.spec, check_indices(indices, self.size(split), split)
         query, answer = np.divmod(indices % (spec.queries * spec.answers), spec.answers)
-        keys = example_keys(spec.seed, 1, split, indices)
+        keys, lengths = example_keys(spec.seed, 1, split, indices), self._lengths(split, indices)
 
         facts = np.empty((len(indices), spec.length), np.int64)
         places = np.empty((len(indices), spec.evidence), np.int64)
         todo = np.arange(len(indices))
         for draw in range(min(MAX_DRAWS, MOST_DRAWN // 4 // spec.length)):
-            facts[todo], places[todo] = self._draw(fold(keys[todo], draw), query[todo], answer[todo])
+            facts[todo], places[todo] = self._draw(fold(keys[todo], draw), lengths[todo], query[todo], answer[todo])
             todo = todo[self._ambiguous(facts[todo], query[todo], answer[todo])]
             if not todo.size:
                 break
@@ -137,14 +149,14 @@ class Evidence:
                 "use a shorter stream, more facts or longer evidence"
             )
 
-        later = places[:, 0] >= spec.length // 2
-        begin, end = _half(later, spec.length)
+        later = places[:, 0] >= lengths // 2
+        begin, end = _half(later, lengths)
         quarter = 2 * later + (2 * (places.mean(axis=1) - begin) >= end - begin)
         crossing = places[:, 0] // spec.segment != places[:, -1] // spec.segment
         padded = self.shape.segments * spec.segment
-        stream = np.zeros((len(indices), padded), np.int32)
-        stream[:, : spec.length] = facts
-        mask = np.broadcast_to(np.arange(padded) < spec.length, stream.shape)
+        mask = np.arange(padded) < lengths[:, None]
+        stream = np.zeros(mask.shape, np.int32)
+        stream[:, : spec.length] = facts * mask[:, : spec.length]
         segmented = (len(indices), self.shape.segments, spec.segment)
         return {
             "stream": stream.reshape(segmented),
@@ -156,20 +168,32 @@ class Evidence:
             "border": crossing.astype(np.int32),
         }
 
-    def _draw(self, keys: np.ndarray, query: np.ndarray, answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _lengths(self, split: Split, indices: np.ndarray) -> np.ndarray:
+        """The lengths of streams, in facts."""
+        spec = self.spec
+        if split != "train" or not spec.shortest:
+            return np.full(len(indices), spec.length)
+        fewest = -(-spec.shortest // spec.segment)
+        u = uniform(example_keys(spec.seed, 7, split, indices), 1)[:, 0]
+        segments = fewest + (u * (self.shape.segments - fewest + 1)).astype(np.int64)
+        return np.minimum(segments * spec.segment, spec.length)
+
+    def _draw(
+        self, keys: np.ndarray, lengths: np.ndarray, query: np.ndarray, answer: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Random streams with the evidence laid over them: facts `[B, L]` and the evidence's places `[B, R_c]`."""
         spec, rows = self.spec, np.arange(len(keys))[:, None]
         u = uniform(keys, spec.length + spec.evidence + 2)
         facts = (u[:, : spec.length] * spec.facts).astype(np.int64)
         u_half, u_start, u_gaps = u[:, -1], u[:, -2], u[:, spec.length : -2]
 
-        begin, end = _half(u_half >= 0.5, spec.length)
+        begin, end = _half(u_half >= 0.5, lengths)
         if spec.arrangement == "consecutive":
             offsets = np.broadcast_to(np.arange(spec.evidence), (len(keys), spec.evidence))
         else:
             # Distinct ordered places inside a window: distinct sorted draws from a smaller range, then spread out.
-            window = max(int(0.2 * spec.length), spec.evidence)
-            draws = np.sort((u_gaps * (window - spec.evidence + 1)).astype(np.int64), axis=1)
+            window = np.maximum((0.2 * lengths).astype(np.int64), spec.evidence)
+            draws = np.sort((u_gaps * (window - spec.evidence + 1)[:, None]).astype(np.int64), axis=1)
             offsets = draws + np.arange(spec.evidence)
             offsets = offsets - offsets[:, :1]
         room = end - begin - offsets[:, -1]
@@ -214,6 +238,6 @@ def _draw_chains(spec: EvidenceSpec) -> np.ndarray:
     return chains
 
 
-def _half(later: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
+def _half(later: np.ndarray, length: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Where the half begins and ends, in facts."""
     return np.where(later, length // 2, 0), np.where(later, length, length // 2)
