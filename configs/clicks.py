@@ -1,9 +1,9 @@
 """Recommendation from clicks (Rehearsal Memory, 4.3.3, on data that is to be had): will this user touch this item next?
 
-    memjax train --config=configs/clicks.py:ml1m --data_dir=FOLDER                  of ml-1m.txt.gz; all items ranked
-    memjax train --config=configs/clicks.py:ml1m,memory=dnc --data_dir=FOLDER       or any other memory
-    memjax train --config=configs/clicks.py:ml1m,system=directly --data_dir=FOLDER  a system that reads the stream itself
-    memjax train --config=configs/clicks.py:small --data_dir=FOLDER                 of ratings.csv.gz: for tests, 610 users
+    memjax train --config=configs/clicks.py:ml1m --data_dir=FOLDER                   of ml-1m.txt.gz
+    memjax train --config=configs/clicks.py:ml1m,memory=dnc --data_dir=FOLDER        or any other memory
+    memjax train --config=configs/clicks.py:ml1m,system=directly --data_dir=FOLDER   reads the stream itself
+    memjax train --config=configs/clicks.py:small --data_dir=FOLDER                  of ratings.csv.gz, for tests
 
 ml1m: MovieLens-1M as sequences, 6,040 users and 3,416 items, in place of the paper's XLong, which is not to be had.
 On that file, leave one out, all items ranked, R@10 and NDCG@10: SASRec .2392 and .1259, gSASRec .3003 and .1726

@@ -75,6 +75,10 @@ def stream_of(batch, row):
     return [s for s in segments if s]
 
 
+def flat(segments):
+    return [item for segment in segments for item in segment]
+
+
 @pytest.mark.parametrize("sizes", [{}, {"length": 11}, {"segment": 1}, {"segment": 12}, {"length": 100, "segment": 7}])
 @pytest.mark.parametrize("split", SPLITS)
 def test_a_stream_is_what_came_before_and_the_positive_is_what_came_next(folder, split, sizes):
@@ -85,7 +89,7 @@ def test_a_stream_is_what_came_before_and_the_positive_is_what_came_next(folder,
     for row in range(task.size(split)):
         history = users[row % len(users)]
         segments = stream_of(batch, row)
-        stream = sum(segments, [])
+        stream = flat(segments)
         assert [len(s) for s in segments[1:]] == [size] * (len(segments) - 1) and 1 <= len(segments[0]) <= size
         assert batch["mask"][row, 0, size - len(segments[0]) :].all()  # its padding stands in front
         asked = batch["asked"][row]
@@ -116,9 +120,9 @@ def test_what_is_asked_later_is_in_no_earlier_example(tmp_path, split):
         history, segments = users[row % 8], stream_of(batch, row)
         later = history[len(history) - BACK[split] + 1 :]
         positives = batch["asked"][row] & (batch["label"][row] == 1)
-        assert later and not set(later) & {*sum(segments, []), *batch["query"][row][batch["asked"][row]].tolist()}
+        assert later and not set(later) & {*flat(segments), *batch["query"][row][batch["asked"][row]].tolist()}
         for after, positive in zip(batch["after"][row][positives], batch["query"][row][positives], strict=True):
-            assert positive not in sum(segments[:after], [])
+            assert positive not in flat(segments[:after])
 
 
 def test_every_offset_of_the_segments_occurs_and_every_item_is_asked(folder):
@@ -340,11 +344,11 @@ def test_no_user_of_the_real_file_is_asked_for_what_was_read():
     for row in range(500):
         segments = stream_of(batch, row)
         asked = batch["asked"][row]
-        told = {*sum(segments, []), *batch["query"][row][asked].tolist()}
+        told = {*flat(segments), *batch["query"][row][asked].tolist()}
         assert not told & {int(ranked[split]["target"][row]) for split in ranked}
         for after, query in zip(batch["after"][row][asked], batch["query"][row][asked], strict=True):
-            assert query not in sum(segments[:after], [])
-        assert sum(stream_of(test, row), [])[-1] == ranked["valid"]["target"][row]
+            assert query not in flat(segments[:after])
+        assert flat(stream_of(test, row))[-1] == ranked["valid"]["target"][row]
         assert not ranked["test"]["touched"][row, ranked["test"]["target"][row]]
 
 
