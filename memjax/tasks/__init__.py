@@ -2,6 +2,7 @@
 
 from memjax.tasks.algorithmic import Algorithmic, AlgorithmicSpec, BitsShape, BitsTask
 from memjax.tasks.babi import Babi, BabiSpec
+from memjax.tasks.clicks import Clicks, ClicksSpec
 from memjax.tasks.episodic import EpisodeShape, Episodic, EpisodicSpec
 from memjax.tasks.evidence import Evidence, EvidenceSpec
 from memjax.tasks.language import Language, LanguageSpec
@@ -20,6 +21,8 @@ __all__ = [
     "Batch",
     "BitsShape",
     "BitsTask",
+    "Clicks",
+    "ClicksSpec",
     "EpisodeShape",
     "Episodic",
     "EpisodicSpec",

@@ -1,0 +1,104 @@
+"""Logs of clicks: what each user touched, in order. Lines "user item", or MovieLens' ratings with their times."""
+
+from array import array
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from memjax.errors import MemjaxError, require
+from memjax.tasks.text import read_text
+from memjax.typing import Int
+
+
+class ClickLog(NamedTuple):
+    """A file of clicks.
+
+    Attributes:
+        items: ids from 0, those of the first user in order of time, then those of the next.
+        begin: where each user's items begin, and where the last one's end.
+        vocabulary: the numbers of the items in the file, by their ids.
+        notes: what had to be put in order.
+    """
+
+    items: Int[np.ndarray, "clicks"]
+    begin: Int[np.ndarray, "users+1"]
+    vocabulary: tuple[int, ...]
+    notes: tuple[str, ...]
+
+
+class _Format(NamedTuple):
+    header: str | None
+    separator: str | None
+    fields: int
+    columns: tuple[int, ...]  # user, item, and time where there is one
+    line: str  # what one looks like, for errors
+    origin: str
+
+
+_SEQUENCES = _Format(
+    None, None, 2, (0, 1), "user item", "ml-1m.txt of github.com/kang205/SASRec, which may be packed by gzip"
+)
+_RATINGS = _Format(
+    "userId,movieId,rating,timestamp",
+    ",",
+    4,
+    (0, 1, 3),
+    "user,item,rating,time",
+    "ratings.csv of MovieLens (grouplens.org), which may be packed by gzip",
+)
+
+
+def read_clicks(path: Path) -> ClickLog:
+    """The clicks of a file of lines "user item", each user's in order of time, or of ratings (.csv), sorted by time.
+
+    Every rating is a click, whatever it says. Ratings of a user at the same time are in order of their items' numbers.
+    Items get ids in order of their numbers: where these are 1 to V, item i has the id i - 1.
+
+    Raises:
+        MemjaxError: for a file that is missing or damaged, and for a line that is not as it must be.
+    """
+    form = _RATINGS if ".csv" in path.suffixes else _SEQUENCES
+    require(path.exists(), f"there is no {path}; put {form.origin}, there, or name its folder with --data_dir=FOLDER")
+    columns = _columns(path, read_text(path), form)
+    users, items = columns[:2]
+    notes, order = [], np.argsort(users, kind="stable")
+    if form is _RATINGS:
+        times = columns[2]
+        late = _count_neighbours(users[order], times[order], np.less)
+        order = np.lexsort((items, times, users))
+        tied = _count_neighbours(users[order], times[order], np.equal)
+        if late:
+            notes.append(f"{late:,} ratings stand behind a later one of their user in {path.name}: sorted by time")
+        if tied:
+            notes.append(f"{tied:,} ratings have the time of the one before: their order is that of their items")
+    vocabulary, ids = np.unique(items[order], return_inverse=True)
+    begin = np.unique(users[order], return_index=True)[1]
+    return ClickLog(ids.astype(np.int32), np.append(begin, len(ids)), tuple(vocabulary.tolist()), tuple(notes))
+
+
+def _columns(path: Path, text: str, form: _Format) -> np.ndarray:
+    """The whole numbers of a file, `[columns, lines]`."""
+    lines = text.removesuffix("\n").split("\n")
+    if form.header is not None:
+        found = lines.pop(0).removesuffix("\r")
+        require(found == form.header, f"{path} begins with {found[:60]!r}, not with {form.header!r}")
+    first = 1 if form.header is None else 2
+    numbers = array("q")
+    for number, line in enumerate(lines, first):
+        fields = line.split(form.separator)
+        try:
+            if len(fields) != form.fields:
+                raise ValueError
+            numbers.extend([int(fields[column]) for column in form.columns])
+        except (ValueError, OverflowError):
+            raise MemjaxError(
+                f"line {number} of {path} is {line[:40]!r}, not {form.line!r} in whole numbers; correct it"
+            ) from None
+    require(numbers, f"{path} has no clicks; a line is {form.line!r}")
+    return np.array(numbers, np.int64).reshape(-1, len(form.columns)).T
+
+
+def _count_neighbours(users: np.ndarray, times: np.ndarray, compare: np.ufunc) -> int:
+    """How many clicks have a time that compares so with that of the click before, of the same user."""
+    return int((compare(times[1:], times[:-1]) & (users[1:] == users[:-1])).sum())

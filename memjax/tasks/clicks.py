@@ -1,0 +1,243 @@
+"""Clicks: what will this user touch next? A stream of items, asked on the way about single ones; all can be ranked."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from memjax.checks import at_least, at_most
+from memjax.errors import require
+from memjax.tasks.click_log import read_clicks
+from memjax.tasks.random import check_seed, example_keys, uniform
+from memjax.tasks.stream_task import Batch, Split, TaskShape, check_indices
+from memjax.typing import Bool, Int
+
+LEAST = 4  # items of a user: one to read, one to be asked in training, one for valid, one for test
+LONGEST = 2**16  # a stream: more is a mistake
+MOST_VIEWS = 1000
+_BEHIND = {"valid": 2, "test": 1}  # where the target stands, from the user's end
+
+
+@dataclass(frozen=True)
+class ClicksSpec:
+    """The settings of `Clicks`.
+
+    Attributes:
+        file: of `data_dir`: lines "user item", each user's in order of time, as `ml-1m.txt.gz`; or MovieLens' ratings,
+            as `ratings.csv.gz`, of which each is a click, sorted by time.
+        length: the most items of a stream; at most 65536.
+        segment: N, its length, in items.
+        views: how many training examples an epoch has of each user; at most 1000.
+        least: users with fewer items are left out; at least 4.
+        seed: of what is drawn.
+        data_dir: the folder of the file.
+
+    Raises:
+        MemjaxError: for what is out of range.
+    """
+
+    file: str
+    length: int
+    segment: int
+    views: int
+    least: int
+    seed: int
+    data_dir: str
+
+    def __post_init__(self):
+        at_least(self, 1, "length", "segment", "views")
+        at_least(self, LEAST, "least")
+        at_most(self, LONGEST, "length")
+        at_most(self, self.length, "segment")
+        at_most(self, MOST_VIEWS, "views")
+        check_seed(self.seed)
+
+
+class _Cut(NamedTuple):
+    """Where streams lie, an entry for each example."""
+
+    user: np.ndarray
+    begin: np.ndarray  # in the file's items
+    first: np.ndarray  # how many items the first segment has; the others have N
+    segments: np.ndarray
+
+
+class Clicks:
+    """Clicks on items, asked on the way whether an item is the next one: implements `memjax.tasks.Task`.
+
+    Leave one out: a user's last item is the target of the test split, the last but one that of valid, and the earlier
+    ones are for training. Segments end where a question comes: all have N items but the first, whose padding stands in
+    front of its items, so that the items of a stream are never interrupted.
+
+    - Training, example i is of user `i % users`: the first segment has r items, drawn from 1 to N, so that every item
+      comes to be asked; the stream has at most `length` items, from the user's first on, or from a random place where
+      the user has more. After each segment two questions, 2t - 2 and 2t - 1 of the batch after segment t: the next item
+      (label 1), and a negative (label 0).
+    - Valid and test: the last `length` items before the target, then the target and a negative. The items before the
+      target of test include that of valid.
+
+    A negative is drawn uniformly from the items that the user never touched in the whole file. Users who have fewer
+    than `least` items, or who touched every item, are left out.
+
+    Ranking is as asash/gSASRec-pytorch does it, where SASRec has R@10 .2392 and NDCG@10 .1259 on ml-1m.txt (its
+    README, commit 25c9abc): all items but those that the user had before the target, also before the cut to the longest
+    input (`eval_utils.py` and `dataset_utils.py`, `filter_rated`); the input at test has the item of validation at its
+    end (`datasets/ml1m/preprocess_ml1m.py`); equal scores are left to ir_measures, which orders them by the items'
+    numbers as text, descending, and which scores of 32 bits hardly ever have: `training.ranking_metrics.ranks` counts
+    them against the target. It validates on 512 users, and cuts to the last 200 items; here are all users and `length`.
+
+    Attributes:
+        spec: its settings.
+        shape: of its batches.
+        vocabulary: the numbers of the items in the file, by their ids.
+        notes: how many users were left out, and what of the file had to be put in order.
+
+    Raises:
+        MemjaxError: for a file that is missing or damaged, and if no user is left.
+
+    ::
+
+        Clicks(ClicksSpec("ml-1m.txt.gz", 1000, 20, 1, 5, seed=0, data_dir="data")).examples("train", np.arange(64))
+    """
+
+    def __init__(self, spec: ClicksSpec):
+        self.spec = spec
+        log = read_clicks(Path(spec.data_dir, spec.file))
+        self.vocabulary, self._items = log.vocabulary, log.items
+        items, counts = len(log.vocabulary), np.diff(log.begin)
+        users = np.repeat(np.arange(len(counts)), counts)
+        # What each user touched, once, and where each user's begins.
+        touched = np.sort(users * items + log.items)  # np.unique takes seconds for a million that differ
+        touched = touched[np.diff(touched, prepend=-1) > 0]
+        bounds = np.searchsorted(touched, np.arange(len(counts) + 1) * items)
+        kept = (counts >= spec.least) & (np.diff(bounds) < items)
+        require(
+            kept.any(),
+            f"{spec.file} has no user with {spec.least} items or more and one never touched; lower config.task.least",
+        )
+        left_out = len(counts) - kept.sum()
+        told = f"{left_out:,} of {len(counts):,} users are left out: fewer than {spec.least} items, or all there are"
+        self.notes = (*log.notes, told) if left_out else log.notes
+
+        self._user, self._begin, self._count = np.flatnonzero(kept), log.begin[:-1][kept], counts[kept]
+        self._touched, self._touched_from, self._touched_to = touched % items, bounds[:-1][kept], bounds[1:][kept]
+        # Of a user's i-th touched item, the items below it that were never touched, as one rising array.
+        self._untouched_below = touched - (np.arange(len(touched)) - bounds[touched // items])
+        place = np.arange(len(log.items)) - log.begin[users]
+        trained = kept[users] & (place < counts[users] - max(_BEHIND.values()))
+        self._popularity = np.bincount(log.items[trained], minlength=items)
+        segments = -(-min(int(self._count.max()) - 1, spec.length) // spec.segment)
+        self.shape = TaskShape(
+            items=items,
+            segments=segments,
+            segment=spec.segment,
+            queries=items,
+            query_words=None,
+            answer="click",
+            classes=2,
+            questions=2 * segments,
+            query_is_item=True,
+        )
+
+    def size(self, split: Split) -> int:
+        """How many users, and in training how many views of them."""
+        return len(self._user) * (self.spec.views if split == "train" else 1)
+
+    def lengths(self, split: Split) -> np.ndarray:
+        """How many segments each stream has."""
+        indices = np.arange(self.size(split))
+        return self._cut(split, indices, self._uniform(split, indices, 2)).segments
+
+    def examples(self, split: Split, indices: np.ndarray) -> Batch:
+        indices = check_indices(indices, self.size(split), split)
+        size, count = self.spec.segment, self.shape.segments if split == "train" else 1
+        u = self._uniform(split, indices, 2 + count)
+        cut = self._cut(split, indices, u)
+        places = np.arange(self.shape.segments * size)
+        padding = (size - cut.first)[:, None]
+        mask = (places >= padding) & (places < (size * cut.segments)[:, None])
+        stream = self._at(cut.begin[:, None] - padding + places, mask)
+
+        after = np.arange(1, count + 1) + np.zeros_like(indices)[:, None] if split == "train" else cut.segments[:, None]
+        asked = after <= cut.segments[:, None]
+        after = np.where(asked, after, 0)
+        target = self._at((cut.begin + cut.first)[:, None] + (after - 1) * size, asked)
+        query = np.stack([target, np.where(asked, self._untouched(cut.user, u[:, 2:]), 0)], -1)
+        return {
+            "stream": stream.reshape(len(indices), self.shape.segments, size),
+            "mask": mask.reshape(len(indices), self.shape.segments, size),
+            "query": query.reshape(len(indices), -1).astype(np.int32),
+            "label": np.stack([asked, np.zeros_like(asked)], -1).reshape(len(indices), -1).astype(np.int32),
+            "after": np.repeat(after, 2, axis=1).astype(np.int32),
+            "asked": np.repeat(asked, 2, axis=1),
+        }
+
+    def ranked(self, split: Split, indices: np.ndarray) -> dict[str, np.ndarray]:
+        """What is needed to rank all items at the end of the streams of valid or test.
+
+        Args:
+            split: "valid" or "test".
+            indices: `[B]`, each in [0, size(split)).
+
+        Returns:
+            `target [B]`; `popular [B]`, a negative drawn in proportion to how often items are in the training part of
+            the file, from those that the user never touched; `touched [B, V]` bool, the items that the user had before
+            the target, to be left out of the ranking.
+
+        Raises:
+            MemjaxError: for the training split, whose streams have no single target, and for any other index.
+        """
+        require(split in _BEHIND, f"the {split} split has no target to rank; ask for valid or test")
+        indices = check_indices(indices, self.size(split), split)
+        begin, end = self._begin[indices], self._begin[indices] + self._count[indices] - _BEHIND[split]
+        ever = self._marked(self._touched, self._touched_from[indices], self._touched_to[indices])
+        weights = np.where(ever, 0, self._popularity)
+        weights = np.where(weights.any(axis=1, keepdims=True), weights, ~ever)  # in training nobody had any of these
+        sums = weights.cumsum(axis=1)
+        drawn = (self._uniform(split, indices, 4)[:, 3] * sums[:, -1]).astype(np.int64)
+        return {
+            "target": self._items[end],
+            "popular": (sums > drawn[:, None]).argmax(axis=1).astype(np.int32),
+            "touched": self._marked(self._items, begin, end),
+        }
+
+    def _uniform(self, split: Split, indices: np.ndarray, count: int) -> np.ndarray:
+        """Of an example: two numbers for its cut, one for each negative, and the fourth also for a popular one."""
+        return uniform(example_keys(self.spec.seed, 6, split, indices), count)
+
+    def _cut(self, split: Split, indices: np.ndarray, u: np.ndarray) -> _Cut:
+        spec, user = self.spec, indices % len(self._user)
+        before = self._count[user] - _BEHIND.get(split, 3)  # items before the last that may be asked
+        room = np.minimum(before, spec.length)
+        if split == "train":
+            first = 1 + (u[:, 0] * np.minimum(room, spec.segment)).astype(np.int64)
+            segments = 1 + (room - first) // spec.segment
+            total = first + (segments - 1) * spec.segment
+            spare = np.where(before > spec.length, before - total, 0)
+            begin = (u[:, 1] * (spare + 1)).astype(np.int64)
+        else:
+            segments = -(-room // spec.segment)
+            first = room - (segments - 1) * spec.segment
+            begin = before - room
+        return _Cut(user, self._begin[user] + begin, first, segments)
+
+    def _at(self, places: np.ndarray, real: np.ndarray) -> np.ndarray:
+        """The file's items at these places, 0 where none is."""
+        return self._items[np.where(real, places, 0)] * real
+
+    def _untouched(self, user: np.ndarray, u: np.ndarray) -> Int[np.ndarray, "B negatives"]:
+        """Items that users never touched, from uniform numbers `[B, negatives]`."""
+        bounds = self._touched_from[user, None]
+        left = self.shape.items - (self._touched_to[user, None] - bounds)
+        rank = (u * left).astype(np.int64)  # of the item, among those that the user never touched
+        keys = self._user[user, None] * self.shape.items + rank
+        return rank + np.searchsorted(self._untouched_below, keys, side="right") - bounds
+
+    def _marked(self, ids: np.ndarray, begin: np.ndarray, end: np.ndarray) -> Bool[np.ndarray, "B V"]:
+        """Which items occur between two places of a flat array of ids."""
+        counts = end - begin
+        places = np.arange(counts.sum()) + np.repeat(begin - (counts.cumsum() - counts), counts)
+        marks = np.zeros((len(begin), self.shape.items), bool)
+        marks[np.repeat(np.arange(len(begin)), counts), ids[places]] = True
+        return marks
