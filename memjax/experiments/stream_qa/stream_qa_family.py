@@ -22,10 +22,10 @@ from memjax.experiments.stream_qa.slot_measures import (
     slot_cosines,
 )
 from memjax.experiments.stream_qa.stream_qa_config import StreamQAConfig, check_stream_qa
-from memjax.experiments.stream_qa.stream_qa_models import build, build_sampler
+from memjax.experiments.stream_qa.stream_qa_models import DIRECT, build, build_sampler
 from memjax.experiments.stream_qa.stream_qa_report import stream_qa_report
 from memjax.functional import functional
-from memjax.models import HistorySampler, MemoryModel, System
+from memjax.models import HistorySampler, MemoryModel, Recommender, System
 from memjax.tasks import Task, TaskShape, check_batch
 from memjax.training.data import Layout, borders_of
 from memjax.training.objective import Loss
@@ -43,7 +43,7 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
     phases = []
     if sampler:
         phases.append(_phase("sampler", training.sampler_steps, sampler, answer_objective(sampler), stream=1))
-    if isinstance(model, MemoryModel):
+    if isinstance(model, MemoryModel | Recommender):  # whatever has an auxiliary loss, or draws while it is trained
         loss = rehearsal_objective(model, config.rehearsal, config.rehearses, sampler)
     else:
         loss = answer_objective(model)
@@ -88,7 +88,7 @@ def _phase(name: str, steps: int, model: System | HistorySampler, loss: Loss, st
 def _label(config: StreamQAConfig) -> str:
     if config.system == "memory":
         return f"{config.memory.name} memory" + ("" if config.rehearses else ", no rehearsal")
-    return {"directly": "Directly Reason", "multi_hop": "Multi-Hop Reason"}[config.system]
+    return DIRECT[config.system].label
 
 
 def _check_kind(config: StreamQAConfig, kind: str) -> None:
@@ -108,5 +108,5 @@ FAMILY = Family(
         {"": (), " without rehearsal": ("--config.rehearsal.fragments=0",)},
         _check_kind,
     ),
-    yardsticks=("directly", "multi_hop"),
+    yardsticks=tuple(DIRECT),
 )
