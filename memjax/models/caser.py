@@ -3,10 +3,9 @@
 import flax.linen as nn
 import jax.numpy as jnp
 
-from memjax.checks import at_least, check_counts
-from memjax.errors import require
+from memjax.checks import check_counts, check_widths
 from memjax.memories import Slots
-from memjax.models.recommender import Recommender, as_click, inner, no_loss, one_slot
+from memjax.models.recommender import Recommender, as_click, check_dropout, inner, no_loss, one_slot
 from memjax.typing import Array, Float, Int, Key
 
 
@@ -35,11 +34,14 @@ class Caser(Recommender):
     vertical: int = 4
     dropout: float = 0.5
 
+    def validate(self) -> None:
+        super().validate()
+        check_counts(self, 1, "last")
+        check_widths(self, "horizontal", "vertical")
+        check_dropout(self.dropout)
+
     def setup(self):
         super().setup()
-        check_counts(self, 1, "last")
-        at_least(self, 1, "horizontal", "vertical")
-        require(0 <= self.dropout < 1, f"dropout must be in [0, 1), not {self.dropout}")
         self.across = [
             nn.Dense(self.horizontal, dtype=self.dtype, name=f"horizontal_{height}") for height in range(self.last)
         ]

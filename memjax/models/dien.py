@@ -39,11 +39,14 @@ class DIEN(Recommender):
     hidden: tuple[int, int] = (200, 80)
     auxiliary: float = 1.0
 
-    def setup(self):
-        super().setup()
+    def validate(self) -> None:
+        super().validate()
         at_least(self, 0, "auxiliary")
         for units in self.hidden:
             require_count("a layer of hidden", units)
+
+    def setup(self):
+        super().setup()
         self.interest = gru_params(self, "interest", self.width, self.width)
         self.w_attention = self.param("w_attention", nn.initializers.lecun_normal(), (self.width, self.width))
         self.evolve = gru_params(self, "evolve", self.width, self.width)

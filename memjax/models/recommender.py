@@ -27,7 +27,12 @@ class Recommender(nn.Module):
     width: int
     dtype: Any = jnp.float32
 
-    def setup(self):
+    def __post_init__(self):
+        super().__post_init__()
+        self.validate()
+
+    def validate(self) -> None:
+        """Raises `MemjaxError` for a task and for sizes that it cannot have."""
         name = type(self).__name__
         require(
             self.shape.answer == "click" and self.shape.query_is_item,
@@ -36,6 +41,8 @@ class Recommender(nn.Module):
         )
         require(self.shape.items > 1, f"{name} needs a task with at least 2 items")
         check_widths(self, "width")
+
+    def setup(self):
         self.embed = nn.Embed(self.shape.items, self.width, dtype=self.dtype)
 
     def memorize(
@@ -130,6 +137,11 @@ def inner(left: Float[Array, "*axes d"], right: Float[Array, "d"]) -> Float[Arra
 def as_click(logit: Float[Array, ""]) -> Float[Array, "2"]:
     """The logits of (no click, click)."""
     return jnp.stack([jnp.zeros_like(logit), logit])
+
+
+def check_dropout(share: float) -> None:
+    """Raises `MemjaxError` for what is no share to leave out."""
+    require(0 <= share < 1, f"dropout must be in [0, 1), not {share}")
 
 
 def no_loss() -> Float[Array, ""]:

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax import ops
-from memjax.checks import at_least
+from memjax.checks import check_widths
 from memjax.memories import Slots
 from memjax.models.recommender import Recommender, as_click, inner, no_loss
 from memjax.ops.attention import masked_softmax
@@ -16,9 +16,9 @@ from memjax.typing import Array, Float, Int, Key
 class RUM(Recommender):
     """Item level: the last items, `z = softmax_k(m_k · e_i)`, `logit(i) = sum_k z_k m_k · e_i`.
 
-    Source: Chen et al. 2018, *Sequential Recommendation with User Memory Networks*; five items, as in the authors'
-    code. There the user is `a_u + 0.2 memory`; a stream comes without its user, so that the user is the memory alone,
-    and beside nothing a factor of it has no meaning.
+    Source: Chen et al. 2018, *Sequential Recommendation with User Memory Networks*; five items, as in the
+    code that HPMN's authors publish. There the user is `a_u + 0.2 memory`; a stream comes without its user, so that the
+    user is the memory alone, and beside nothing a factor of it has no meaning.
 
     Args:
         shape: of the task.
@@ -29,9 +29,9 @@ class RUM(Recommender):
 
     last: int = 5
 
-    def setup(self):
-        super().setup()
-        at_least(self, 1, "last")
+    def validate(self) -> None:
+        super().validate()
+        check_widths(self, "last")
 
     def read(
         self, clicks: Int[Array, "L"], total: Int[Array, ""], counts: Int[Array, "Q"], key: Key | None
@@ -47,7 +47,7 @@ class RUMFeatures(Recommender):
     """Feature level: F keys for all users, F values of each, `z = softmax_k(key_k · e)`.
 
     An item is written as in an NTM: `m_k <- m_k * (1 - z_k s(E e + b)) + z_k tanh(A e + c)`, from zeros. And
-    `logit(i) = sum_k z_k m_k · e_i`. Source and the user: as of `RUM`; five features, as in the authors' code.
+    `logit(i) = sum_k z_k m_k · e_i`. Source and the user: as of `RUM`; five features.
 
     Args:
         shape: of the task.
@@ -58,9 +58,12 @@ class RUMFeatures(Recommender):
 
     features: int = 5
 
+    def validate(self) -> None:
+        super().validate()
+        check_widths(self, "features")
+
     def setup(self):
         super().setup()
-        at_least(self, 1, "features")
         self.keys = self.param("keys", nn.initializers.normal(self.width**-0.5), (self.features, self.width))
         self.erase = nn.Dense(self.width, dtype=self.dtype)
         self.add = nn.Dense(self.width, dtype=self.dtype)

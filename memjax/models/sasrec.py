@@ -6,11 +6,11 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from memjax.checks import at_least, check_counts
+from memjax.checks import at_least, check_counts, check_widths
 from memjax.errors import require
 from memjax.memories import Slots
 from memjax.memories.encoders import EPSILON
-from memjax.models.recommender import Recommender, as_click, inner, no_loss, one_slot
+from memjax.models.recommender import Recommender, as_click, check_dropout, inner, no_loss, one_slot
 from memjax.ops.attention import masked_softmax
 from memjax.typing import Any, Array, Float, Int, Key
 
@@ -69,13 +69,16 @@ class SASRec(Recommender):
     dropout: float = 0.2
     auxiliary: float = 1.0
 
-    def setup(self):
-        super().setup()
-        at_least(self, 2, "window")
+    def validate(self) -> None:
+        super().validate()
+        check_widths(self, "window")
         require(self.window % 2 == 0, f"window must be even, not {self.window}")
         check_counts(self, 1, "layers")
         at_least(self, 0, "auxiliary")
-        require(0 <= self.dropout < 1, f"dropout must be in [0, 1), not {self.dropout}")
+        check_dropout(self.dropout)
+
+    def setup(self):
+        super().setup()
         start = nn.initializers.normal(self.width**-0.5)  # of the embeddings
         self.positions = self.param("positions", start, (self.window, self.width))
         self.drop = nn.Dropout(self.dropout)
