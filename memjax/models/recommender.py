@@ -21,6 +21,17 @@ class Recommender(nn.Module):
         shape: of the task.
         width: of items and states.
         dtype: of the products.
+
+    >>> import jax, jax.numpy as jnp
+    >>> from memjax.models import RUM
+    >>> from memjax.tasks import TaskShape
+    >>> shape = TaskShape(9, 2, 3, queries=9, query_words=None, answer="click", classes=2, query_is_item=True)
+    >>> model, stream, mask = RUM(shape, width=4), jnp.arange(6).reshape(2, 3), jnp.ones((2, 3), bool)
+    >>> params = model.init(jax.random.key(0), stream, mask, method="memorize")
+    >>> slots, _ = model.apply(params, stream, mask, method="memorize")
+    >>> logits = jax.vmap(lambda item: model.apply(params, slots, item, method="answer"))(jnp.arange(9))
+    >>> logits.shape
+    (9, 2)
     """
 
     shape: TaskShape

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax.experiments.stream_qa.stream_qa_config import RehearsalConfig
-from memjax.models import HistorySampler, MemoryModel, Recommender, System
+from memjax.models import HistorySampler, MemoryModel, System
 from memjax.models.fragments import build_fragments, draw_anywhere, draw_fragments
 from memjax.training.objective import Example, Loss, Metrics, answer_metrics, mean_objective
 from memjax.typing import Any, Array, Key, Params
@@ -36,7 +36,7 @@ def answer_objective(model: System) -> Loss:
 
 
 def rehearsal_objective(
-    model: MemoryModel | Recommender, weights: RehearsalConfig, rehearses: bool, sampler: HistorySampler | None
+    model: MemoryModel, weights: RehearsalConfig, rehearses: bool, sampler: HistorySampler | None
 ) -> Loss:
     """`recollection + familiarity + answer`, weighted (Rehearsal Memory, Eq. 7), and the memory's own `aux_loss`.
 
@@ -44,7 +44,7 @@ def rehearsal_objective(
     from. `frozen` holds the sampler's parameters.
 
     Args:
-        model: the memory, and what stands around it; or a recommender, which is never rehearsed.
+        model: the memory, and what stands around it.
         weights: of the losses, and what is rehearsed.
         rehearses: whether there is anything but the answer's loss and the memory's own.
         sampler: draws fragments; without one they are drawn anywhere in the stream.

@@ -25,7 +25,7 @@ from memjax.experiments.stream_qa.stream_qa_config import StreamQAConfig, check_
 from memjax.experiments.stream_qa.stream_qa_models import DIRECT, build, build_sampler
 from memjax.experiments.stream_qa.stream_qa_report import stream_qa_report
 from memjax.functional import functional
-from memjax.models import HistorySampler, MemoryModel, Recommender, System
+from memjax.models import HistorySampler, MemoryModel, System
 from memjax.tasks import Task, TaskShape, check_batch
 from memjax.training.data import Layout, borders_of
 from memjax.training.objective import Loss
@@ -43,7 +43,7 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
     phases = []
     if sampler:
         phases.append(_phase("sampler", training.sampler_steps, sampler, answer_objective(sampler), stream=1))
-    if isinstance(model, MemoryModel | Recommender):  # whatever has an auxiliary loss, or draws while it is trained
+    if isinstance(model, MemoryModel):
         loss = rehearsal_objective(model, config.rehearsal, config.rehearses, sampler)
     else:
         loss = answer_objective(model)
