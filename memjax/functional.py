@@ -8,7 +8,8 @@ from flax.core.meta import AxisMetadata
 from flax.errors import FlaxError
 
 from memjax.errors import MemjaxError, one_line, require
-from memjax.memories.memory import Memory, memorize
+from memjax.memories.memorizing import memorize
+from memjax.memories.memory import Memory
 from memjax.ops.arrays import as_array, described
 from memjax.ops.checked import checked
 from memjax.typing import Any, Array, Bool, Float, Key, Params

@@ -9,7 +9,8 @@ from memjax.memories.dmsdnc import DMSDNC
 from memjax.memories.dnc import DNC
 from memjax.memories.eviction_memory import EvictionMemory
 from memjax.memories.memn2n import MemN2NMemory
-from memjax.memories.memory import Memory, Slots, memorize
+from memjax.memories.memorizing import memorize, memorize_at
+from memjax.memories.memory import Memory, Slots
 from memjax.memories.ntm import NTM
 from memjax.memories.nutm import NUTM
 from memjax.memories.registration import check_size, create, register_memory, registry
@@ -34,6 +35,7 @@ __all__ = [
     "check_size",
     "create",
     "memorize",
+    "memorize_at",
     "register_memory",
     "registry",
 ]

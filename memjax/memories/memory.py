@@ -1,4 +1,4 @@
-"""What a memory is: encode, write, slots; and `memorize`, which is the same for all of them."""
+"""What a memory is: encode, write, slots."""
 
 import functools
 from collections.abc import Callable
@@ -125,83 +125,8 @@ def _with_own_state(method: Callable) -> Callable:
     return guarded
 
 
-@checked
-def memorize(
-    memory: Memory,
-    items: Float[Array, "T N d"],
-    mask: Bool[Array, "T N"] | None = None,
-    *,
-    state: State | None = None,
-    key: Key | None = None,
-    block: int | None = None,
-    remat: bool = False,
-) -> tuple[State, Float[Array, ""]]:
-    """Encodes the segments, many at once, then writes them in order.
-
-    On a mesh with an axis "sequence", over which segments may lie, all are encoded at once, where they are, and then
-    brought together.
-
-    Going on from a `state` gives what one call on the whole stream would have given, at any segment border; a stream of
-    no segments leaves the state as it is. Inside a Flax module call it on a bound memory; outside, as
-    `memory.apply(params, items, method=memorize)`.
-
-    Args:
-        memory: bound, inside a Flax module; else see above.
-        items: the stream.
-        mask: which items are no padding; all, if not given.
-        state: to go on from; the memory's initial state, if not given.
-        key: for a memory that samples while it is trained.
-        block: how many segments are encoded and written at a time; the slots are the same. Default: all of them, but on
-            CPU about 100 items, whose features stay in the cache and in memory that is used again.
-        remat: the gradient keeps only the state at the borders of the blocks, and computes the rest again: a stream of
-            any length fits.
-
-    Returns:
-        The state after the stream, and the sum of the auxiliary losses.
-
-    Raises:
-        MemjaxError: for shapes that do not fit, and for the state of another memory.
-
-    >>> import jax, jax.numpy as jnp
-    >>> from memjax import memories
-    >>> memory = memories.create("rehearsal", slots=4, width=8, segment=3, layers=1, heads=2)
-    >>> stream = jnp.ones((5, 3, 8))
-    >>> params = memory.init(jax.random.key(0), stream, method=memorize)
-    >>> state, _ = memory.apply(params, stream[:2], method=memorize)
-    >>> state, _ = memory.apply(params, stream[2:], state=state, method=memorize)
-    >>> memory.apply(params, state, method="slots").values.shape
-    (4, 8)
-    """
-    if mask is None:
-        mask = jnp.ones(items.shape[:2], bool)
-    if state is None:
-        state = memory.initial_state()
-    elif not memory.is_initializing():
-        state = own_state(memory, state)
-    length, width = mask.shape
-    if block is None:
-        block = max(1, 100 // width) if jax.default_backend() == "cpu" and stream_shards() == 1 else length
-    blocks = -(-length // block)
-    if blocks <= 1 or memory.is_initializing():
-        return memory.write_stream(state, memory.encode(items, mask), mask, key=key)
-
-    # Of one size: one that divides the stream, or else the one with the least padding.
-    block = next((size for size in range(block, block // 2, -1) if length % size == 0), -(-length // blocks))
-    blocks = -(-length // block)
-    padding = blocks * block - length
-    items, mask = (jnp.pad(x, [(0, padding)] + [(0, 0)] * (x.ndim - 1)) for x in (items, mask))
-    items, mask = (x.reshape(blocks, block, *x.shape[1:]) for x in (items, mask))
-
-    def step(memory, state, inputs):
-        items, mask, key = inputs
-        return memory.write_stream(state, memory.encode(items, mask), mask, key=key)
-
-    step = nn.remat(step, prevent_cse=False) if remat else step
-    return scan_writes(step, memory, state, (items, mask), key)
-
-
 def scan_writes(
-    step: Callable, memory: Memory, state: State, parts: tuple[Any, Array], key: Key | None
+    step: Callable, memory: Memory, state: State, parts: tuple[Any, ...], key: Key | None
 ) -> tuple[State, Float[Array, ""]]:
     """The state after `step(memory, state, (*part, key))` for each part of a stream, and the sum of the losses."""
     first = jax.tree.leaves(parts)[0]

@@ -36,6 +36,16 @@ class Direct(nn.Module):
         self.query = QueryEncoder(self.shape.queries, self.width, self.dtype)
         self.head = Head(self.shape, self.width, self.head_layers, self.dtype)
 
+    def encode_query(self, query: Int[Array, "*W"]) -> Float[Array, "d"]:
+        """A query as a vector: that of the item, where it is one."""
+        return self.embed(query) if self.shape.query_is_item else self.query(query)
+
+
+def read_by(slots: Slots, count: Int[Array, "Q"]) -> Slots:
+    """For each question the same vectors, of which the first so many can be asked."""
+    mask = slots.mask & (jnp.arange(len(slots.mask)) < count[:, None])
+    return Slots(jnp.broadcast_to(slots.values, (len(count), *slots.values.shape)), mask)
+
 
 class DirectlyReason(Direct):
     """A GRU over the stream; its last state with the query into the head (Rehearsal Memory, appendix B).
@@ -63,10 +73,17 @@ class DirectlyReason(Direct):
         last, _ = self.states(stream, mask)
         return Slots(last[None], jnp.ones(1, bool)), jnp.zeros((), jnp.float32)
 
+    def memorize_at(
+        self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], after: Int[Array, "Q"], *, key: Key | None = None
+    ) -> tuple[Slots, Float[Array, ""]]:
+        _, states = self.states(stream, mask)
+        states = jnp.concatenate([jnp.zeros_like(states[:1]), states])  # of padding, that before it
+        return Slots(states[after * stream.shape[1], None], jnp.ones((len(after), 1), bool)), jnp.zeros((), jnp.float32)
+
     def answer(
         self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "A W"] | None = None
     ) -> Float[Array, "C"]:
-        feature = jnp.concatenate([slots.values[0].astype(self.dtype), self.query(query)])
+        feature = jnp.concatenate([slots.values[0].astype(self.dtype), self.encode_query(query)])
         return self.head(feature, candidates)
 
 
@@ -93,10 +110,16 @@ class MultiHopReason(DirectlyReason):
         _, states = self.states(stream, mask)
         return Slots(states, mask.reshape(-1)), jnp.zeros((), jnp.float32)
 
+    def memorize_at(
+        self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], after: Int[Array, "Q"], *, key: Key | None = None
+    ) -> tuple[Slots, Float[Array, ""]]:
+        slots, aux_loss = self.memorize(stream, mask, key=key)
+        return read_by(slots, after * stream.shape[1]), aux_loss
+
     def answer(
         self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "A W"] | None = None
     ) -> Float[Array, "C"]:
-        return self.head(self.reader(slots, self.query(query)), candidates)
+        return self.head(self.reader(slots, self.encode_query(query)), candidates)
 
 
 class HistorySampler(Direct):
@@ -123,13 +146,19 @@ class HistorySampler(Direct):
         means = items.sum(1) / jnp.maximum(mask.sum(1, keepdims=True), 1).astype(items.dtype)
         return Slots(means, mask.any(1)), jnp.zeros((), jnp.float32)
 
+    def memorize_at(
+        self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], after: Int[Array, "Q"], *, key: Key | None = None
+    ) -> tuple[Slots, Float[Array, ""]]:
+        slots, aux_loss = self.memorize(stream, mask, key=key)
+        return read_by(slots, after), aux_loss
+
     def scores(self, slots: Slots, query: Int[Array, "*W"]) -> Float[Array, "T"]:
         """How much each segment matters to the query: logits, to be drawn from."""
-        return ops.additive_scores(self.attention, self.query(query)[None], slots.values)[0]
+        return ops.additive_scores(self.attention, self.encode_query(query)[None], slots.values)[0]
 
     def answer(
         self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "A W"] | None = None
     ) -> Float[Array, "C"]:
         weights = masked_softmax(self.scores(slots, query), slots.mask, axis=0)
         evidence = weights.astype(slots.values.dtype) @ slots.values
-        return self.head(jnp.concatenate([evidence, self.query(query)]), candidates)
+        return self.head(jnp.concatenate([evidence, self.encode_query(query)]), candidates)

@@ -3,7 +3,7 @@
 import flax.linen as nn
 import jax.numpy as jnp
 
-from memjax.memories import Memory, Slots, memorize
+from memjax.memories import Memory, Slots, memorize, memorize_at
 from memjax.models.fragments import Fragments
 from memjax.models.readers import Head, MultiHopReader, QueryEncoder
 from memjax.models.rehearser import Rehearser, rehearsal_losses
@@ -75,6 +75,23 @@ class MemoryModel(nn.Module):
         state, aux_loss = self.write(self.memory.initial_state(), stream, mask, key=key)
         return self.memory.slots(state), aux_loss
 
+    def memorize_at(
+        self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], after: Int[Array, "Q"], *, key: Key | None = None
+    ) -> tuple[Slots, Float[Array, ""]]:
+        """Reads the stream once, and shows the slots at each question.
+
+        Args:
+            stream: as of `memorize`.
+            mask: as of `memorize`.
+            after: how many segments have been read when a question comes.
+            key: as of `memorize`.
+
+        Returns:
+            The slots, with a leading axis Q, and an auxiliary loss.
+        """
+        slots, _, aux_loss = memorize_at(self.memory, self.embed_items(stream, mask), after, mask, key=key, remat=True)
+        return slots, aux_loss
+
     def initial_state(self) -> State:
         """The memory's state before anything was read."""
         return self.memory.initial_state()
@@ -118,7 +135,11 @@ class MemoryModel(nn.Module):
             query: an id, or a text of ids.
             candidates: the texts among which the answer is, for tasks that have them.
         """
-        return self.head(self.reader(slots, self.query(query)), candidates)
+        return self.head(self.reader(slots, self.encode_query(query)), candidates)
+
+    def encode_query(self, query: Int[Array, "*W"]) -> Float[Array, "d"]:
+        """A query as a vector: that of the item, where it is one."""
+        return self.embed_items(query, jnp.array(True)) if self.shape.query_is_item else self.query(query)
 
     def rehearse(
         self, slots: Slots, fragments: Fragments, *, negatives: int, key: Key

@@ -59,7 +59,8 @@ class Task(Examples, Protocol):
     An example batch holds `stream [B, T, N]` int32, `mask [B, T, N]` bool, `query [B]` or `[B, W]` int32,
     `label [B]` int32, `candidates [B, A, W]` int32 where the answer is one of them, and an int32 `[B]` for each tag.
     Where a stream is asked on the way, `query` and `label` have an axis Q behind B, and so have `after` int32, how many
-    segments have been read when the question comes, and `asked` bool, which of the questions are no padding. The same (split, index) is always the same example, so that a resumed run sees what it would have seen.
+    segments have been read when the question comes, and `asked` bool, which questions are no padding.
+    The same (split, index) is always the same example, so that a resumed run sees what it would have seen.
 
     Attributes:
         shape: of its batches.
@@ -116,7 +117,7 @@ def _check(shape: TaskShape, batch: Batch) -> None:
 
 
 def _check_asked(shape: TaskShape, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-    """The queries and labels of the questions that are no padding. Raises `MemjaxError` for what is wrong with these."""
+    """Queries and labels of the questions that are no padding. Raises `MemjaxError` for questions that cannot be."""
     asked = batch["asked"]
     require(asked.dtype == bool, f"asked must be of true and false, not {asked.dtype}")
     require(

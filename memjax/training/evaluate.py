@@ -10,8 +10,21 @@ import numpy as np
 from jax.sharding import Mesh
 
 from memjax.training.data import Examples, Layout, evaluation_batches
+from memjax.training.ranking_metrics import auc
 from memjax.training.sharding import place_batch, replicated, rows_here
 from memjax.typing import Any, Array, Float, Int, Params, Split
+
+
+class Clicks(NamedTuple):
+    """Yes-or-no questions of one example, by which those with yes should be told from those with no.
+
+    Attributes:
+        score: the logit of yes.
+        label: 1 for yes, 0 for no, -1 for what is not asked.
+    """
+
+    score: Float[Array, "*Q"]
+    label: Int[Array, "*Q"]
 
 
 class MetricSums(NamedTuple):
@@ -24,6 +37,7 @@ class MetricSums(NamedTuple):
         total: of how many.
         prediction: the class that was answered, where an example has one answer.
         unknown: how many answers no model can give, where there may be such.
+        clicks: where the questions are yes-or-no.
     """
 
     loss_sum: Float[Array, ""]
@@ -32,6 +46,7 @@ class MetricSums(NamedTuple):
     total: Float[Array, ""]
     prediction: Int[Array, ""] | None = None
     unknown: Float[Array, ""] | None = None
+    clicks: Clicks | None = None
 
 
 def make_evaluator(
@@ -52,11 +67,11 @@ def make_evaluator(
         order. Metrics: accuracy, answer_loss (nats; where there is one), answers, examples, and all but the loss
         for each value of each tag in `tags`. What diverged, so that its loss is not finite, is an error: counted in
         `diverged`, and answer_loss is NaN. unknown_labels: how many answers no model can give, if there are any; they
-        are errors.
+        are errors. auc: of yes-or-no questions, all in one ranking; NaN where all answers are the same.
     """
     tags = task.shape.tags
 
-    def sums(params: Params, batch: dict, weight: jax.Array) -> tuple[dict, jax.Array | None]:
+    def sums(params: Params, batch: dict, weight: jax.Array) -> tuple[dict, jax.Array | None, Clicks | None]:
         params = jax.lax.with_sharding_constraint(params, replicated(mesh))
         measured = jax.vmap(measure, (None, 0))(params, batch)
         finite = jnp.isfinite(measured.loss_sum)
@@ -68,7 +83,10 @@ def make_evaluator(
         for tag, values in tags.items():
             # At the highest precision: counts that a TPU would round.
             totals[tag] = jnp.matmul(jax.nn.one_hot(batch[tag], len(values)).T, stacked, precision="highest")
-        return totals, measured.prediction
+        clicks = measured.clicks
+        if clicks is not None:
+            clicks = clicks._replace(label=jnp.where(weight > 0, clicks.label.T, -1).T)
+        return totals, measured.prediction, clicks
 
     sums, rows = jax.jit(sums, out_shardings=replicated(mesh)), rows_here(mesh, batch_size)
 
@@ -77,12 +95,15 @@ def make_evaluator(
     ) -> dict[str, Any]:
         totals: dict[str, np.ndarray] = {}
         found: list[tuple[np.ndarray, np.ndarray]] = []
+        clicked: list[Clicks] = []
         for batch, weight, places in evaluation_batches(task, layout, split, batch_size, limit, rows):
             weighted = place_batch(mesh, {"weight": weight}, batch_size)
-            part, predicted = jax.device_get(
+            part, predicted, clicks = jax.device_get(
                 sums(params, place_batch(mesh, batch, batch_size, layout.segmented), **weighted)
             )
             totals = {name: totals.get(name, 0) + value.astype(np.float64) for name, value in part.items()}
+            if clicks is not None:
+                clicked.append(clicks)
             if predictions is not None and predicted is not None and jax.process_count() == 1:
                 found.append((predicted[weight > 0], places))
         if predictions is not None and found:
@@ -103,6 +124,7 @@ def make_evaluator(
         return {
             "accuracy": float(correct / total),
             **answer_loss,
+            **_auc(clicked),
             "answers": int(total),
             "examples": int(examples),
             "diverged": int(diverged),
@@ -111,3 +133,12 @@ def make_evaluator(
         }
 
     return evaluate
+
+
+def _auc(clicked: list[Clicks]) -> dict[str, float]:
+    """The area under the curve of all yes-or-no questions together, if there are any."""
+    if not clicked:
+        return {}
+    score, label = (np.concatenate([x.ravel() for x in each]) for each in zip(*clicked))
+    score, label = score[label >= 0], label[label >= 0]
+    return {"auc": auc(score, label) if np.isfinite(score).all() and 0 < label.mean() < 1 else math.nan}

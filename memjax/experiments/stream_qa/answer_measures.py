@@ -6,23 +6,32 @@ import numpy as np
 from memjax.errors import require
 from memjax.experiments.stream_qa.rehearsal_objective import answer
 from memjax.models import System
-from memjax.training.evaluate import MetricSums
+from memjax.training.evaluate import Clicks, MetricSums
 from memjax.training.objective import answer_metrics
 from memjax.typing import Batch, Params
 
 
 def measure_answer(model: System, params: Params, example: dict) -> MetricSums:
-    """One question. An answer that no model can give (label below 0) is an error, and has no part in the loss.
+    """All questions of a stream. An answer that no model can give (label below 0) is an error, and not in the loss.
 
     Args:
         model: of stream QA.
         params: of the model.
-        example: `stream`, `mask`, `query`, `label` and, where the task has them, `candidates`.
+        example: `stream`, `mask`, `query`, `label` and, where the task has them, `candidates`, or `after` and `asked`.
     """
-    logits, _ = answer(model, params, example)
-    metrics, known = answer_metrics(logits, example["label"]), (example["label"] >= 0).astype(jnp.float32)
+    logits, label = answer(model, params, example).logits, example["label"]
+    metrics, asked = answer_metrics(logits, label), example.get("asked", jnp.ones_like(label, bool))
+    yes = (
+        Clicks(logits[..., 1] - logits[..., 0], jnp.where(asked, label, -1)) if model.shape.answer == "click" else None
+    )
     return MetricSums(
-        metrics["answer_loss"], known, metrics["accuracy"], jnp.ones(()), prediction=logits.argmax(), unknown=1 - known
+        metrics["answer_loss"].sum(where=asked),
+        asked.sum(where=label >= 0, dtype=jnp.float32),
+        metrics["accuracy"].sum(where=asked),
+        asked.sum(dtype=jnp.float32),
+        prediction=logits.argmax() if label.ndim == 0 else None,
+        unknown=asked.sum(where=label < 0, dtype=jnp.float32),
+        clicks=yes,
     )
 
 

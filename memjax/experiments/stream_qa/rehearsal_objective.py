@@ -1,38 +1,82 @@
 """What stream QA minimises: the answer's loss, and what rehearsal adds to it."""
 
+from functools import partial
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 
 from memjax.experiments.stream_qa.stream_qa_config import RehearsalConfig
+from memjax.memories import Slots
 from memjax.models import HistorySampler, MemoryModel, System
 from memjax.models.fragments import build_fragments, draw_anywhere, draw_fragments
 from memjax.training.objective import Example, Loss, Metrics, answer_metrics, mean_objective
-from memjax.typing import Any, Array, Key, Params
+from memjax.typing import Any, Array, Float, Key, Params
 
 
-def answer(model: System, params: Params, example: Example, key: Key | None = None) -> tuple[Array, Array]:
-    """Memorizes and answers one example.
+class Answered(NamedTuple):
+    """What one pass over a stream gives; with a leading axis Q where it is asked on the way.
+
+    Attributes:
+        slots: that were asked.
+        logits: of the answers.
+        aux_loss: the memory's own, one number.
+    """
+
+    slots: Slots
+    logits: Float[Array, "..."]
+    aux_loss: Float[Array, ""]
+
+
+def answer(model: System, params: Params, example: Example, key: Key | None = None) -> Answered:
+    """Memorizes one example's stream and answers its question, or all of its questions.
 
     Args:
         model: of stream QA.
         params: of the model.
-        example: `stream`, `mask`, `query` and, where the task has them, `candidates`.
+        example: `stream`, `mask`, `query` and, where the task has them, `candidates`, or `after`.
         key: to memorize with, in training.
-
-    Returns:
-        The logits, and the memory's own loss.
     """
-    slots, aux_loss = _call(model, params, "memorize", example["stream"], example["mask"], key=key)
-    return _call(model, params, "answer", slots, example["query"], example.get("candidates")), aux_loss
+    stream, mask, query = example["stream"], example["mask"], example["query"]
+    if "after" not in example:
+        slots, aux_loss = _call(model, params, "memorize", stream, mask, key=key)
+        return Answered(slots, _call(model, params, "answer", slots, query, example.get("candidates")), aux_loss)
+    slots, aux_loss = _call(model, params, "memorize_at", stream, mask, example["after"], key=key)
+    return Answered(slots, jax.vmap(partial(_call, model, params, "answer"))(slots, query), aux_loss)
+
+
+def _answer_metrics(logits: Array, example: Example) -> Metrics:
+    """`answer_metrics`; of a stream that is asked on the way the sums, and `asked`, over how many questions."""
+    metrics = answer_metrics(logits, example["label"])
+    if "asked" not in example:
+        return metrics
+    return {name: value.sum(where=example["asked"]) for name, value in metrics.items()} | {
+        "asked": example["asked"].sum(dtype=jnp.float32)
+    }
+
+
+def _per_question(means: Metrics) -> Metrics:
+    """The means over the examples, those of the answers over the questions."""
+    means = dict(means)
+    asked = means.pop("asked", 1.0)
+    return means | {name: means[name] / asked for name in ("answer_loss", "accuracy")}
 
 
 def answer_objective(model: System) -> Loss:
-    """Mean answer loss: for the sampler and for the systems that read the stream directly."""
+    """Mean answer loss, and the system's own: for the sampler and for those that read the stream directly.
+
+    A batch has, for each example, a `key`.
+    """
 
     def one(params: Params, frozen: Params, example: Example) -> Metrics:
-        return answer_metrics(answer(model, params, example)[0], example["label"])
+        answered = answer(model, params, example, example["key"])
+        return _answer_metrics(answered.logits, example) | {"aux_loss": answered.aux_loss}
 
-    return mean_objective(one, lambda means: (means["answer_loss"], means))
+    def total(means: Metrics) -> tuple[Array, Metrics]:
+        means = _per_question(means)
+        return means["answer_loss"] + means["aux_loss"], means
+
+    return mean_objective(one, total)
 
 
 def rehearsal_objective(
@@ -52,12 +96,11 @@ def rehearsal_objective(
 
     def one(params: Params, frozen: Params, example: Example) -> Metrics:
         memory_key, draw_key, build_key, sample_key = jax.random.split(example["key"], 4)
-        stream, mask, query = example["stream"], example["mask"], example["query"]
-        slots, aux_loss = _call(model, params, "memorize", stream, mask, key=memory_key)
-        logits = _call(model, params, "answer", slots, query, example.get("candidates"))
-        metrics = answer_metrics(logits, example["label"]) | {"aux_loss": aux_loss}
+        answered = answer(model, params, example, memory_key)
+        metrics = _answer_metrics(answered.logits, example) | {"aux_loss": answered.aux_loss}
         if not rehearses:
             return metrics
+        slots, stream, mask, query = _rehearsed(answered.slots, example)
         if sampler is None:
             chosen, drawn = draw_anywhere(draw_key, mask, weights.fragments)
         else:
@@ -74,6 +117,7 @@ def rehearsal_objective(
         return metrics | {"recollection_loss": recollection, "familiarity_loss": familiarity}
 
     def total(means: Metrics) -> tuple[Array, Metrics]:
+        means = _per_question(means)
         loss = weights.answer * means["answer_loss"] + means["aux_loss"]
         if rehearses:
             loss += weights.recollection * means["recollection_loss"]
@@ -83,6 +127,17 @@ def rehearsal_objective(
     return mean_objective(one, total)
 
 
+def _rehearsed(slots: Slots, example: Example) -> tuple[Slots, Array, Array, Array]:
+    """The slots of one question with what they have read, and the question: of several, one that is drawn."""
+    stream, mask, query = example["stream"], example["mask"], example["query"]
+    if "after" not in example:
+        return slots, stream, mask, query
+    tickets = jax.random.uniform(jax.random.fold_in(example["key"], 4), example["asked"].shape)
+    question = jnp.where(example["asked"], tickets, -1).argmax()
+    read = jnp.arange(len(mask)) < example["after"][question]
+    return jax.tree.map(lambda x: x[question], slots), stream, mask & read[:, None], query[question]
+
+
 def neighbours(batch: Example) -> Example:
     """The batch with the stream of each row's neighbour beside its own: what negatives take items from."""
     return batch | {f"other_{name}": jnp.roll(batch[name], 1, axis=0) for name in ("stream", "mask")}
@@ -90,6 +145,7 @@ def neighbours(batch: Example) -> Example:
 
 def init_params(model: System, key: Key, example: Example) -> Params:
     """Parameters of a system, from one example's shapes."""
+    query = example["query"] if "after" not in example else example["query"][0]
 
     def everything(model: Any, stream: Array, mask: Array, query: Array, candidates: Array | None) -> Array:
         slots, _ = model.memorize(stream, mask)
@@ -101,7 +157,7 @@ def init_params(model: System, key: Key, example: Example) -> Params:
             model.rehearse(slots, fragments, negatives=0, key=none)
         return logits
 
-    arguments = (example["stream"], example["mask"], example["query"], example.get("candidates"))
+    arguments = (example["stream"], example["mask"], query, example.get("candidates"))
     return jax.jit(lambda key, *arguments: model.init(key, *arguments, method=everything))(key, *arguments)
 
 

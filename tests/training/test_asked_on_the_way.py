@@ -1,0 +1,157 @@
+"""Streams that are asked on the way: what is minimised and measured, each question from its prefix alone."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles import objectives
+from rich.console import Console
+
+from memjax import tasks
+from memjax.errors import MemjaxError
+from memjax.experiments.prepare import prepare
+from memjax.experiments.reading import from_mapping
+from memjax.experiments.stream_qa.answer_measures import measure_answer
+from memjax.experiments.stream_qa.rehearsal_objective import answer_objective, init_params
+from memjax.experiments.stream_qa.stream_qa_models import build, build_sampler
+from memjax.tasks import TaskShape
+from memjax.training import experiment
+
+ITEMS, T, N, Q = 9, 4, 2, 5
+
+
+@dataclass(frozen=True)
+class SeenSpec:
+    train: int = 16
+
+
+class Seen:
+    """Was this item in the stream so far? Asked after any segment, before the first one too."""
+
+    notes = ()
+    shape = TaskShape(ITEMS, T, N, ITEMS, None, "click", 2, questions=Q, query_is_item=True)
+    changed = staticmethod(lambda batch: batch)
+
+    def __init__(self, spec):
+        self.spec = spec
+
+    def size(self, split):
+        return self.spec.train
+
+    def examples(self, split, indices):
+        random = np.random.default_rng(indices[0])
+        rows = len(indices)
+        stream, query = random.integers(0, ITEMS, (rows, T, N)), random.integers(0, ITEMS, (rows, Q))
+        mask = np.ones((rows, T, N), bool)
+        mask[:, 1, 1], mask[0, -1] = False, False
+        after = random.permuted(np.tile(np.arange(Q), (rows, 1)), axis=1) % (T + 1)
+        read = mask[:, None] & (np.arange(T) < after[..., None])[..., None]
+        label = ((stream[:, None] == query[..., None, None]) & read).any((2, 3)).astype(int)
+        asked = np.arange(Q) < 3 + np.arange(rows)[:, None] % 3
+        return self.changed(
+            {"stream": stream, "mask": mask, "query": query, "label": label, "after": after, "asked": asked}
+        )
+
+
+@pytest.fixture
+def settings(monkeypatch):
+    """Settings of the task, registered for one test."""
+
+    def register(task=Seen, memory=None, **sections):
+        monkeypatch.setitem(tasks.registry, "seen", tasks.registry["evidence"]._replace(spec=SeenSpec, make=task))
+        memory = memory or {"name": "memn2n", "slots": 3}
+        training = {"steps": 2, "batch_size": 8, "sampler_steps": 1}
+        rehearsal = {"fragments": 2, "sampler": "history", "layers": 1, "heads": 2}
+        sections = {"model": {"width": 8}, "training": training, "rehearsal": rehearsal} | sections
+        return {"system": "memory", "memory": memory, "task": {"name": "seen"}} | sections
+
+    return register
+
+
+def by_prefix(model, params, batch):
+    """The logits of every question, each from a pass over what it has read."""
+
+    def one(stream, mask, after, query):
+        read = mask & (jnp.arange(T) < after)[:, None]
+        slots, _ = model.apply(params, stream, read, method="memorize")
+        return model.apply(params, slots, query, method="answer")
+
+    of_stream = jax.vmap(one, (None, None, 0, 0))
+    return np.asarray(
+        jax.jit(jax.vmap(of_stream))(batch["stream"], batch["mask"], batch["after"], batch["query"]), np.float64
+    )
+
+
+@pytest.mark.parametrize("system", ["memory", "directly", "multi_hop", "sampler"])
+def test_the_loss_and_the_measures_are_those_of_the_questions_one_by_one(settings, system):
+    config = from_mapping(settings() | {"system": system if system != "sampler" else "memory"})
+    model = (build_sampler if system == "sampler" else build)(config, Seen.shape)
+    batch = jax.tree.map(jnp.asarray, Seen(SeenSpec()).examples("train", np.arange(4)))
+    example = {name: x[0] for name, x in batch.items()}
+    params = init_params(model, jax.random.key(0), example)
+    params = jax.tree.map(lambda x: 3 * x + 0.1, params)  # away from zero biases and small logits
+    logits = by_prefix(model, params, batch)
+    asked = np.argwhere(np.asarray(batch["asked"]))
+    rows = [objectives.answer(logits[b, q], batch["label"][b, q]) for b, q in asked]
+    want = objectives.means(rows)
+
+    given = batch | {"key": jax.random.split(jax.random.key(1), 4)}
+    loss, metrics = jax.jit(answer_objective(model))(params, None, given)
+    np.testing.assert_allclose(loss, want["answer_loss"], rtol=1e-5)
+    np.testing.assert_allclose(metrics["accuracy"], want["accuracy"], rtol=1e-6)
+    assert set(metrics) == {"answer_loss", "accuracy", "aux_loss"}
+
+    sums = jax.jit(jax.vmap(measure_answer, (None, None, 0)), static_argnums=0)(model, params, batch)
+    np.testing.assert_allclose(sums.loss_sum.sum(), sum(row["answer_loss"] for row in rows), rtol=1e-5)
+    assert sums.total.tolist() == sums.loss_count.tolist() == batch["asked"].sum(1).tolist()
+    assert sums.correct.sum() == sum(row["accuracy"] for row in rows)
+    assert (sums.clicks.label == np.where(batch["asked"], batch["label"], -1)).all()
+    np.testing.assert_allclose(sums.clicks.score, logits[..., 1] - logits[..., 0], atol=1e-4)
+
+
+def test_it_trains_rehearsed_and_its_questions_are_ranked(settings, tmp_path):
+    prepared = prepare(from_mapping(settings()))
+    experiment.train(prepared, tmp_path / "run", Console(quiet=True))
+    found = experiment.evaluate(prepared, tmp_path / "run")
+    batches = Seen(SeenSpec()).examples("test", np.arange(8))["asked"].sum() * 2
+    assert 0 <= found["metrics"]["auc"] <= 1 and found["metrics"]["answers"] == batches
+    assert "examples_shown" not in found  # of one question each
+
+
+def test_padding_of_the_questions_changes_nothing(settings):
+    model = build(from_mapping(settings()), Seen.shape)
+    batch = jax.tree.map(jnp.asarray, Seen(SeenSpec()).examples("train", np.arange(4)))
+    params = init_params(model, jax.random.key(0), {name: x[0] for name, x in batch.items()})
+    loss = jax.jit(answer_objective(model))
+    key = {"key": jax.random.split(jax.random.key(1), 4)}
+    hidden = ~batch["asked"]
+    other = {name: jnp.where(hidden, 1 - (batch[name] > 0), batch[name]) for name in ("query", "label", "after")}
+    assert (other["label"] != batch["label"]).any()
+    assert loss(params, None, batch | key)[0] == loss(params, None, batch | other | key)[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda b: {k: x for k, x in b.items() if k != "after"}, "a batch lacks after"),
+        (lambda b: b | {"after": b["after"] + 1}, "questions come after segments from 1 to 5; they must be in [0, 5)"),
+        (lambda b: b | {"query": b["query"][:, 0]}, "query must be [B, Q], not [8]"),
+        (lambda b: b | {"asked": b["asked"].astype(int)}, "asked must be of true and false, not int64"),
+        (lambda b: b | {"asked": b["asked"] & False}, "a stream is not asked: every example needs at least one"),
+        (lambda b: b | {n: np.tile(b[n], 2) for n in ("query", "label", "after", "asked")}, "at most 5"),
+    ],
+)
+def test_questions_that_cannot_be_are_one_line(settings, change, words):
+    spoiled = type("Spoiled", (Seen,), {"changed": staticmethod(change)})
+    with pytest.raises(MemjaxError) as caught:
+        prepare(from_mapping(settings(spoiled)))
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_shape_that_contradicts_itself_is_one_line():
+    with pytest.raises(MemjaxError, match="not by candidates"):
+        TaskShape(9, 3, 2, 9, None, "candidates", 2, questions=4)
+    with pytest.raises(MemjaxError, match="queries must be items"):
+        TaskShape(9, 3, 2, 8, None, "click", 2, query_is_item=True)
