@@ -4,12 +4,18 @@ from typing import Any
 
 from memjax.deprecated import moved, renamed
 from memjax.layers import LMM, MAC, MAG, MAL, DNCCell, NTMCell, NUTMCell, WindowAttention
+from memjax.models.caser import Caser
+from memjax.models.dien import DIEN
 from memjax.models.direct import DirectlyReason, HistorySampler, MultiHopReason
+from memjax.models.gru4rec import GRU4Rec
 from memjax.models.language_model import LanguageModel, SequenceModel, generate
 from memjax.models.memory_model import MemoryModel
 from memjax.models.memory_network import MemN2N, answer_rows
 from memjax.models.memory_network_language import MemN2NLanguage
 from memjax.models.navigator import Navigator
+from memjax.models.recommender import Recommender
+from memjax.models.rum import RUM, RUMFeatures
+from memjax.models.sasrec import SASRec
 from memjax.models.stream_reader import StreamReader
 
 MOVED = {
@@ -20,15 +26,19 @@ MOVED = {
     "build_sampler": "memjax.experiments.stream_qa",
     "build_sequence": "memjax.experiments.sequence",
 }
-System = MemoryModel | DirectlyReason | MultiHopReason | HistorySampler
+System = MemoryModel | DirectlyReason | MultiHopReason | HistorySampler | Recommender
 
 __all__ = [
+    "DIEN",
     "LMM",
     "MAC",
     "MAG",
     "MAL",
+    "RUM",
+    "Caser",
     "DNCCell",
     "DirectlyReason",
+    "GRU4Rec",
     "HistorySampler",
     "LanguageModel",
     "MemN2N",
@@ -38,6 +48,9 @@ __all__ = [
     "NTMCell",
     "NUTMCell",
     "Navigator",
+    "RUMFeatures",
+    "Recommender",
+    "SASRec",
     "SequenceModel",
     "StreamReader",
     "System",

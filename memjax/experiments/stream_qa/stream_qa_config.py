@@ -14,6 +14,7 @@ from memjax.errors import require
 from memjax.experiments.family import DtypeName
 from memjax.memories.registration import size_fields
 
+SystemName = Literal["memory", "directly", "multi_hop", "gru4rec", "caser", "rum", "rum_features", "dien", "sasrec"]
 # What a memory takes from elsewhere in the config.
 ELSEWHERE = {"width": "model.width", "dtype": "model.dtype", "segment": "task"}
 
@@ -160,7 +161,7 @@ class StreamQAConfig:
     """A whole experiment with a memory that is asked, or with a system that reads the stream directly.
 
     Attributes:
-        system: what is trained.
+        system: what is trained; a memory, or one that reads the stream directly.
         task: its spec.
         memory: which one.
         training: how long, and how often to look.
@@ -170,7 +171,7 @@ class StreamQAConfig:
         mesh: the devices.
     """
 
-    system: Literal["memory", "directly", "multi_hop"]
+    system: SystemName
     task: Any
     memory: MemoryConfig
     training: StreamQATrainingConfig

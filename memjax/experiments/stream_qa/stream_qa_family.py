@@ -22,7 +22,7 @@ from memjax.experiments.stream_qa.slot_measures import (
     slot_cosines,
 )
 from memjax.experiments.stream_qa.stream_qa_config import StreamQAConfig, check_stream_qa
-from memjax.experiments.stream_qa.stream_qa_models import build, build_sampler
+from memjax.experiments.stream_qa.stream_qa_models import DIRECT, build, build_sampler
 from memjax.experiments.stream_qa.stream_qa_report import stream_qa_report
 from memjax.functional import functional
 from memjax.models import HistorySampler, MemoryModel, System
@@ -88,7 +88,7 @@ def _phase(name: str, steps: int, model: System | HistorySampler, loss: Loss, st
 def _label(config: StreamQAConfig) -> str:
     if config.system == "memory":
         return f"{config.memory.name} memory" + ("" if config.rehearses else ", no rehearsal")
-    return {"directly": "Directly Reason", "multi_hop": "Multi-Hop Reason"}[config.system]
+    return DIRECT[config.system].label
 
 
 def _check_kind(config: StreamQAConfig, kind: str) -> None:
@@ -108,5 +108,5 @@ FAMILY = Family(
         {"": (), " without rehearsal": ("--config.rehearsal.fragments=0",)},
         _check_kind,
     ),
-    yardsticks=("directly", "multi_hop"),
+    yardsticks=tuple(DIRECT),
 )

@@ -1,13 +1,65 @@
 """The models of stream QA that a config describes."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import jax.numpy as jnp
 
 from memjax import memories
 from memjax.errors import MemjaxError, require
-from memjax.experiments.stream_qa.stream_qa_config import StreamQAConfig
+from memjax.experiments.stream_qa.stream_qa_config import ModelConfig, StreamQAConfig
 from memjax.memories.registration import size_fields
-from memjax.models import DirectlyReason, HistorySampler, MemoryModel, MultiHopReason, System
+from memjax.models import (
+    DIEN,
+    RUM,
+    Caser,
+    DirectlyReason,
+    GRU4Rec,
+    HistorySampler,
+    MemoryModel,
+    MultiHopReason,
+    Recommender,
+    RUMFeatures,
+    SASRec,
+    System,
+)
 from memjax.tasks import TaskShape
+
+
+class Direct(NamedTuple):
+    """A system that reads the stream itself.
+
+    Attributes:
+        label: how tables call it.
+        make: from the task's shape, and from what `config.model` says.
+    """
+
+    label: str
+    make: Callable[[TaskShape, ModelConfig], System]
+
+
+def _recommender(cls: type[Recommender]) -> Callable[[TaskShape, ModelConfig], Recommender]:
+    """With the published settings but for its width."""
+    return lambda shape, model: cls(shape, model.width, jnp.dtype(model.dtype))
+
+
+# By the values of `config.system`, but for "memory".
+DIRECT = {
+    "directly": Direct(
+        "Directly Reason",
+        lambda shape, model: DirectlyReason(shape, model.width, model.head_layers, jnp.dtype(model.dtype)),
+    ),
+    "multi_hop": Direct(
+        "Multi-Hop Reason",
+        lambda shape, model: MultiHopReason(shape, model.width, model.head_layers, jnp.dtype(model.dtype), model.hops),
+    ),
+    "gru4rec": Direct("GRU4REC", _recommender(GRU4Rec)),
+    "caser": Direct("Caser", _recommender(Caser)),
+    "rum": Direct("RUM, items", _recommender(RUM)),
+    "rum_features": Direct("RUM, features", _recommender(RUMFeatures)),
+    "dien": Direct("DIEN", _recommender(DIEN)),
+    "sasrec": Direct("SASRec", _recommender(SASRec)),
+}
 
 
 def build(config: StreamQAConfig, shape: TaskShape) -> System:
@@ -21,10 +73,8 @@ def build(config: StreamQAConfig, shape: TaskShape) -> System:
         MemjaxError: for sizes that cannot be.
     """
     model, dtype = config.model, jnp.dtype(config.model.dtype)
-    if config.system == "directly":
-        return DirectlyReason(shape, model.width, model.head_layers, dtype)
-    if config.system == "multi_hop":
-        return MultiHopReason(shape, model.width, model.head_layers, dtype, model.hops)
+    if config.system in DIRECT:
+        return DIRECT[config.system].make(shape, model)
     name = config.memory.name
     shared = {"width": model.width, "segment": shape.segment, "dtype": dtype}
     if name in memories.registry:

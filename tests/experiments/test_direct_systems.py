@@ -1,0 +1,93 @@
+"""Systems that read the stream directly, as a config makes and trains them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_contracts import Told, ToldSpec, refused
+from training.tiny import random_params
+
+from memjax import tasks
+from memjax.experiments import families
+from memjax.experiments.prepare import prepare
+from memjax.experiments.reading import from_mapping
+from memjax.experiments.stream_qa.stream_qa_models import DIRECT, build
+from memjax.models import DIEN, RUM, Caser, DirectlyReason, GRU4Rec, MultiHopReason, RUMFeatures, SASRec
+from memjax.tasks import TaskShape
+
+CLICKS = TaskShape(9, 3, 2, 9, None, "click", 2, query_is_item=True)
+RECOMMENDERS = {
+    "gru4rec": GRU4Rec(CLICKS, 8),
+    "caser": Caser(CLICKS, 8),
+    "rum": RUM(CLICKS, 8),
+    "rum_features": RUMFeatures(CLICKS, 8),
+    "dien": DIEN(CLICKS, 8),
+    "sasrec": SASRec(CLICKS, 8),
+}
+
+
+class Clicks(Told):
+    shape = CLICKS
+    changed = staticmethod(lambda batch: {**without_half(batch), "label": batch["label"] % 2})
+
+
+def without_half(batch):
+    return {name: x for name, x in batch.items() if name != "half"}
+
+
+@pytest.fixture
+def settings(monkeypatch):
+    def of(system, task=Clicks, **model):
+        monkeypatch.setitem(tasks.registry, "told", tasks.registry["evidence"]._replace(spec=ToldSpec, make=task))
+        memory, training = {"name": "memn2n", "slots": 2}, {"steps": 2, "batch_size": 8}
+        given = {"system": system, "memory": memory, "training": training, "model": {"width": 8, **model}}
+        return given | {"rehearsal": {"answer": 0.5}, "task": {"name": "told"}}
+
+    return of
+
+
+def test_a_config_can_name_a_memory_or_any_system_of_the_table_and_each_is_a_yardstick():
+    family = families["stream_qa"]
+    assert family.systems == ("memory", *DIRECT) and family.yardsticks == tuple(DIRECT)
+    assert set(DIRECT) == {"directly", "multi_hop", *RECOMMENDERS}
+    assert len({direct.label for direct in DIRECT.values()}) == len(DIRECT)
+
+
+@pytest.mark.parametrize("name", RECOMMENDERS)
+def test_a_config_gives_the_published_settings_and_its_width_and_dtype(settings, name):
+    prepared = prepare(from_mapping(settings(name)))
+    assert prepared.recipe.label == DIRECT[name].label
+    assert build(from_mapping(settings(name)), CLICKS) == RECOMMENDERS[name]
+    assert build(from_mapping(settings(name, dtype="bfloat16")), CLICKS).dtype == jnp.bfloat16
+
+
+def test_what_only_the_others_take_from_the_config_reaches_them(settings):
+    given = {"head_layers": 3, "hops": 4}
+    made = [build(from_mapping(settings(name, **given)), CLICKS) for name in ("directly", "multi_hop")]
+    assert made == [DirectlyReason(CLICKS, 8, 3, jnp.float32), MultiHopReason(CLICKS, 8, 3, jnp.float32, 4)]
+
+
+@pytest.mark.parametrize("name", RECOMMENDERS)
+def test_a_task_of_other_answers_is_refused_before_anything_compiles(settings, name):
+    assert "it needs a task whose answers are clicks" in refused(settings(name, task=Told))
+
+
+@pytest.mark.parametrize("name", ["rum", "sasrec"])
+def test_it_is_trained_on_its_answers_and_on_its_auxiliary_loss(settings, name):
+    prepared = prepare(from_mapping(settings(name)))
+    (phase,), model = prepared.recipe.phases, RECOMMENDERS[name]
+    batch = jax.tree.map(jnp.asarray, prepared.task.examples("train", np.arange(4)))
+    params = random_params(model, jax.tree.map(lambda x: x[0], batch))
+    keys = jax.random.split(jax.random.key(0), 4)
+    total, metrics = jax.jit(phase.loss)(params, None, batch | {"key": keys})
+    losses, auxiliary = [], []
+    for row, key in enumerate(keys):
+        one = {name: x[row] for name, x in batch.items()}
+        memory_key = jax.random.split(key, 4)[0]
+        slots, aux_loss = model.apply(params, one["stream"], one["mask"], key=memory_key, method="memorize")
+        logit = np.float64(model.apply(params, slots, one["query"], method="answer")[1])
+        losses.append(np.log1p(np.exp(-logit if one["label"] else logit)))
+        auxiliary.append(float(aux_loss))
+    np.testing.assert_allclose(metrics["answer_loss"], np.mean(losses), rtol=1e-5)
+    np.testing.assert_allclose(total, 0.5 * np.mean(losses) + np.mean(auxiliary), rtol=1e-5)
+    assert (np.mean(auxiliary) > 0) == (name == "sasrec")
