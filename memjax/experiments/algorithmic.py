@@ -22,7 +22,7 @@ from memjax.training.data import Layout
 from memjax.training.evaluate import MetricSums
 from memjax.training.objective import Example, Loss, Metrics, mean_objective
 from memjax.training.phase import Phase, Recipe, state_bytes
-from memjax.typing import Array, Key, Params
+from memjax.typing import Array, Key, Params, Split
 
 CELLS = {"dnc": DNCCell, "ntm": NTMCell, "nutm": NUTMCell}
 
@@ -93,7 +93,7 @@ def algorithmic_recipe(config: AlgorithmicConfig, task: BitsTask) -> Recipe:
     measure = partial(measure_bits, model)
     phase = Phase("train", config.training.steps, partial(_init, model), algorithmic_objective(model), measure)
 
-    def facts(params: Params, metrics: dict[str, Any]) -> dict[str, Any]:
+    def facts(params: Params, metrics: dict[str, Any], split: Split) -> dict[str, Any]:
         state = state_bytes(lambda: cell.initialize_carry(jax.random.key(0), (task.shape.inputs,)))
         return {"state_bytes": state, "metrics": metrics | _wrong_bits(metrics)}
 

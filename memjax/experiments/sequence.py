@@ -24,7 +24,7 @@ from memjax.training.data import Layout
 from memjax.training.evaluate import MetricSums
 from memjax.training.objective import Example, Loss, Metrics, answer_metrics, mean_objective
 from memjax.training.phase import Phase, Recipe, state_bytes
-from memjax.typing import Key, Params
+from memjax.typing import Key, Params, Split
 
 LAYERS = {"attention": WindowAttention, "lmm": LMM, "mac": MAC, "mag": MAG, "mal": MAL}
 
@@ -138,7 +138,7 @@ def sequence_recipe(config: SequenceConfig, task: SequenceTask) -> Recipe:
     measure = partial(measure_sequence, model, shape.answer, block)
     phase = Phase("train", config.training.steps, partial(init_sequence, model), sequence_objective(model), measure)
 
-    def facts(params: Params, metrics: dict[str, Any]) -> dict[str, Any]:
+    def facts(params: Params, metrics: dict[str, Any], split: Split) -> dict[str, Any]:
         found: dict[str, Any] = {"state_bytes": state_bytes(lambda: model.apply(params, method="initial_state"))}
         if shape.text:
             found["metrics"] = metrics | {"perplexity": math.exp(min(metrics["answer_loss"], 700))}

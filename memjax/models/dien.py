@@ -36,6 +36,7 @@ class DIEN(Recommender):
         auxiliary: the weight of the auxiliary loss.
     """
 
+    ranks_items = False
     hidden: tuple[int, int] = (200, 80)
     auxiliary: float = 1.0
 

@@ -1,5 +1,7 @@
 """What the systems share that read a user's clicks themselves, and say whether an item is clicked next."""
 
+from typing import ClassVar
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -15,7 +17,8 @@ class Recommender(nn.Module):
     """A published system on tasks whose questions are items and whose answers are clicks; a yardstick, not a memory.
 
     It sees the stream as one list of clicks: what stands in which segment does not matter to it, and padding is passed
-    over. What it keeps for `answer` may grow with the list. All items are ranked by `jax.vmap(answer, (None, 0))`.
+    over. What it keeps for `answer` may grow with the list. All items are ranked by `jax.vmap(answer, (None, 0))`; not
+    where `ranks_items` is false: there each item costs another pass over what is kept.
 
     Args:
         shape: of the task.
@@ -37,6 +40,7 @@ class Recommender(nn.Module):
     shape: TaskShape
     width: int
     dtype: Any = jnp.float32
+    ranks_items: ClassVar[bool] = True
 
     def __post_init__(self):
         super().__post_init__()

@@ -120,7 +120,7 @@ def evaluate(
         "command": command,
         "versions": {name: metadata.version(name) for name in VERSIONS} | {"python": platform.python_version()},
     }
-    result |= experiment.recipe.facts(params, metrics)
+    result |= experiment.recipe.facts(params, metrics, split)
     if experiment.recipe.shown and predictions:
         result |= experiment.recipe.shown(split, np.concatenate(predictions))
     for phase in before:

@@ -54,7 +54,8 @@ class Recipe(NamedTuple):
         phases: in order; each is given, frozen, what the one before has learned. The last one, "train", is what the
             experiment is about.
         layout: of the task's batches.
-        facts: what an evaluation says besides, from the last phase's parameters and metrics; it may add to these.
+        facts: `facts(params, metrics, split)`, what an evaluation says besides, from the last phase's parameters and
+            its metrics on a split; it may add to these.
         report: what a report shows of it, as plain data (`memjax.reporting.description`).
         shown: of what was predicted of each example of a split, what the report tells of single ones.
         notes: what must be said of these settings, before training and beside any figure.
@@ -63,7 +64,7 @@ class Recipe(NamedTuple):
     label: str
     phases: tuple[Phase, ...]
     layout: Layout
-    facts: Callable[[Params, dict[str, Any]], dict[str, Any]]
+    facts: Callable[[Params, dict[str, Any], Split], dict[str, Any]]
     report: Mapping[str, Any]
     shown: Callable[[Split, np.ndarray], dict[str, Any]] | None = None
     notes: tuple[str, ...] = ()

@@ -190,7 +190,7 @@ def test_the_picture_of_a_rule_that_draws_is_that_of_its_test():
     batch = trained.task.examples("test", np.zeros(1, int))
     example = {name: jnp.asarray(value[0]) for name, value in batch.items()}
     params = jax.tree.map(lambda leaf: 10 * leaf, trained.phases[-1].init(jax.random.key(0), example))
-    watched = trained.recipe.facts(params, {})["buffer"]
+    watched = trained.recipe.facts(params, {}, "test")["buffer"]
     assert any(held[0] < t - 3 for t, held in enumerate(watched["held"]) if t > 3)  # not the oldest went each time
     measured = jax.jit(trained.phases[-1].measure)(params, example)
     assert measured.correct == sum(question["given"] == question["answer"] for question in watched["questions"])

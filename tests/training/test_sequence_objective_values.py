@@ -169,7 +169,7 @@ def test_a_split_is_measured_by_all_that_it_asks_and_so_is_each_tag(family):
     if family == "tokens":
         assert set(want["tags"]["length x pairs"]) == {"12 x 1", "12 x 2", "24 x 1", "24 x 2"}
         return
-    said = prepared.recipe.facts(made.params, metrics)["metrics"]
+    said = prepared.recipe.facts(made.params, metrics, "test")["metrics"]
     wrong = np.array([len(right) - sum(right) for _, right in rows])
     np.testing.assert_allclose(said["wrong_bits"], wrong.mean(), rtol=1e-6)
     for value, length in enumerate(task.shape.tags["length"]):
@@ -200,6 +200,6 @@ def test_perplexity_is_the_exponential_of_the_nats_of_a_token(tmp_path):
     prepared = prepare(from_mapping(mapping("ptb", "language", {**sizes, **LAYER, **TRAINING})))
     params = random_params(prepared, {"tokens": np.zeros(2, np.int32)})
     for nats in (0.5, 3.0):
-        said = prepared.recipe.facts(params, {"answer_loss": nats, "accuracy": 0.25})["metrics"]
+        said = prepared.recipe.facts(params, {"answer_loss": nats, "accuracy": 0.25}, "test")["metrics"]
         np.testing.assert_allclose(said["perplexity"], math.exp(nats))
         assert said["answer_loss"] == nats and said["accuracy"] == 0.25

@@ -23,7 +23,7 @@ from memjax.training.data import Layout
 from memjax.training.evaluate import MetricSums
 from memjax.training.objective import Example, Loss, Metrics, mean_objective
 from memjax.training.phase import Phase, Recipe, state_bytes
-from memjax.typing import Array, Key, Params
+from memjax.typing import Array, Key, Params, Split
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def maze_recipe(config: MazeConfig, task: MazeTask) -> Recipe:
     init, measure = partial(_init, agent, task.mazes), partial(measure_episode, agent, task.mazes)
     phase = Phase("train", config.training.steps, init, loss, measure)
 
-    def facts(params: Params, metrics: dict[str, Any]) -> dict[str, Any]:
+    def facts(params: Params, metrics: dict[str, Any], split: Split) -> dict[str, Any]:
         state = state_bytes(lambda: agent.apply(params, method="initial_state"))
         # In the middle of the test; of I-mazes, neighbours have one indicator each.
         middle = task.size("test") // 2

@@ -24,7 +24,7 @@ from memjax.training.data import Layout
 from memjax.training.evaluate import MetricSums
 from memjax.training.objective import Example, Loss, Metrics, answer_metrics, mean_objective
 from memjax.training.phase import Phase, Recipe
-from memjax.typing import Array, Key, Params
+from memjax.typing import Array, Key, Params, Split
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def retention_recipe(config: RetentionConfig, task: Episodic) -> Recipe:
     first = [phase("base", config.training.base_steps, fifo)] if config.training.base_steps else []
     phases = (*first, phase("train", config.training.steps, reader))
 
-    def facts(params: Params, metrics: dict[str, Any]) -> dict[str, Any]:
+    def facts(params: Params, metrics: dict[str, Any], split: Split) -> dict[str, Any]:
         watched = watch(reader, task, params, task.examples("test", np.zeros(1, int)))
         return {"buffer": watched}
 

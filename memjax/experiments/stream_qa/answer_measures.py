@@ -51,7 +51,7 @@ def trimmed(batch: Batch) -> Batch:
 
 
 def cut_to(batch: Batch, segments: int) -> Batch:
-    """The batch without the segments behind the first so many.
+    """The batch without the segments behind the first so many, and without the questions that only these had room for.
 
     Raises:
         MemjaxError: if there is an item in them: the task's lengths are not those of its streams.
@@ -64,4 +64,11 @@ def cut_to(batch: Batch, segments: int) -> Batch:
         not batch["mask"][:, segments:].any(),
         f"a stream has items behind the {segments} segments that its task's `lengths` leave it",
     )
-    return batch | {name: batch[name][:, :segments] for name in ("stream", "mask")}
+    cut = {name: batch[name][:, :segments] for name in ("stream", "mask")}
+    if "asked" in batch:
+        # As many questions for each segment as before, where those behind are padding: again few shapes.
+        total, questions = batch["mask"].shape[1], batch["asked"].shape[1]
+        kept = -(-questions * segments // total)
+        if not batch["asked"][:, kept:].any():
+            cut |= {name: batch[name][:, :kept] for name in ("query", "label", "after", "asked")}
+    return batch | cut

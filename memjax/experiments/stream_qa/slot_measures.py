@@ -10,28 +10,29 @@ from memjax.models import MemoryModel
 from memjax.models.fragments import build_fragments
 from memjax.tasks import Task
 from memjax.training.data import Layout, evaluation_batches
-from memjax.typing import Any, Batch, Params
+from memjax.typing import Any, Batch, Params, Split
 
 SLOT_EXAMPLES = 64
 
 
 def slot_changes(
-    model: MemoryModel, params: Params, task: Task, layout: Layout, examples: int
+    model: MemoryModel, params: Params, task: Task, layout: Layout, split: Split, examples: int
 ) -> list[list[float | None]]:
-    """How much each segment changed each slot: mean Euclidean distance over some test examples.
+    """How much each segment changed each slot: mean Euclidean distance over some examples.
 
     Args:
         model: the memory, and what stands around it.
         params: of the model.
-        task: whose test is read.
+        task: whose streams are read.
         layout: of its batches.
-        examples: how many are read, spread evenly over the test.
+        split: which of them.
+        examples: how many are read, spread evenly over the split.
 
     Returns:
         `[T][K]`. Padding is left out: the mean is over the examples that have an item in the segment. T ends with the
         longest stream; a segment before its end that is padding in all of them is a row of None.
     """
-    batch = _first(task, layout, examples)
+    batch = _first(task, layout, split, examples)
     memory, params = functional(model.memory), jax.tree.map(jnp.asarray, params)
     own = {"params": params["params"]["memory"]}
 
@@ -59,17 +60,20 @@ def slot_changes(
     return changes
 
 
-def memorized(model: MemoryModel, params: Params, task: Task, layout: Layout, examples: int) -> tuple[Batch, Slots]:
-    """Some test examples, and the slots after the stream of each.
+def memorized(
+    model: MemoryModel, params: Params, task: Task, layout: Layout, split: Split, examples: int
+) -> tuple[Batch, Slots]:
+    """Some examples, and the slots after the stream of each.
 
     Args:
         model: as of `slot_changes`, and so are the others.
         params: of the model.
-        task: whose test is read.
+        task: whose streams are read.
         layout: of its batches.
+        split: which of them.
         examples: how many are read.
     """
-    batch = _first(task, layout, examples)
+    batch = _first(task, layout, split, examples)
 
     def memorize(stream, mask):
         return model.apply(params, stream, mask, method="memorize")[0]
@@ -130,7 +134,7 @@ def recollected_by_age(
     return shares
 
 
-def _first(task: Task, layout: Layout, examples: int) -> Batch:
-    """Test examples in one batch, whatever their lengths."""
-    batch, *_ = next(evaluation_batches(task, layout._replace(buckets=1), "test", examples, examples))
+def _first(task: Task, layout: Layout, split: Split, examples: int) -> Batch:
+    """Examples of a split in one batch, whatever their lengths."""
+    batch, *_ = next(evaluation_batches(task, layout._replace(buckets=1), split, examples, examples))
     return batch

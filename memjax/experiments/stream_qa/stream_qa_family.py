@@ -7,6 +7,7 @@ from memjax import memories
 from memjax.errors import require
 from memjax.experiments.family import Compared, Family
 from memjax.experiments.stream_qa.answer_measures import cut_to, measure_answer, trimmed
+from memjax.experiments.stream_qa.item_ranking import Ranked, rank_items
 from memjax.experiments.stream_qa.rehearsal_objective import (
     answer_objective,
     init_params,
@@ -30,7 +31,7 @@ from memjax.tasks import Task, TaskShape, check_batch
 from memjax.training.data import Layout, borders_of
 from memjax.training.objective import Loss
 from memjax.training.phase import Phase, Recipe, state_bytes
-from memjax.typing import Params
+from memjax.typing import Params, Split
 
 
 def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
@@ -49,18 +50,20 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
         loss = answer_objective(model)
     phases.append(_phase("train", training.steps, model, loss))
 
-    def facts(params: Params, metrics: dict[str, Any]) -> dict[str, Any]:
+    def facts(params: Params, metrics: dict[str, Any], split: Split) -> dict[str, Any]:
         found: dict[str, Any] = {}
         if isinstance(model, MemoryModel):
             own = {"params": params["params"]["memory"]}
             found["state_bytes"] = state_bytes(lambda: functional(model.memory).initial_state(own))
-            read = (model, params, task, layout, min(SLOT_EXAMPLES, task.size("test")))
+            read = (model, params, task, layout, split, min(SLOT_EXAMPLES, task.size(split)))
             batch, slots = memorized(*read)
             found["slot_changes"], found["slot_cosines"] = slot_changes(*read), slot_cosines(slots)
             if config.rehearses and config.rehearsal.recollection > 0:
                 found["recollected"] = recollected_by_age(
                     model, params, batch, slots, mask_ratio=config.rehearsal.mask_ratio
                 )
+        if isinstance(task, Ranked):
+            metrics |= rank_items(model, params, task, layout, split, training.batch_size)
         return found
 
     among = config.rehearsal.negatives + 1 if config.rehearsal.negatives else task.shape.items
