@@ -135,7 +135,9 @@ def arguments_of(thing):
     return list(getattr(thing, "_fields", ()))
 
 
-@pytest.mark.parametrize("module", ["ops", "memories", "layers", "models", "streaming", "environments"])
+@pytest.mark.parametrize(
+    "module", ["ops", "memories", "layers", "models", "streaming", "environments", "training.ranking_metrics"]
+)
 def test_every_argument_has_its_line_in_a_section(module, tools):
     found = importlib.import_module(f"memjax.{module}")
     for name in tools("generate").public(found):

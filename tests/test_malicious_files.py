@@ -1,8 +1,8 @@
 """Nothing that is read can run code or leave its folder: a malicious file in each format that memjax reads.
 
 The formats: JSON and JSON lines of a run folder; Orbax's checkpoints; .npz of streaming states and of restarts; text,
-gzip, zip and tar of language and of needles; tar and zip of bAbI, and what is prepared of it; the archive of mazes. The
-file that is given to --config is none of them: it is Python by design, the user's own program, and is run.
+gzip, zip and tar of language, needles and clicks; tar and zip of bAbI, and what is prepared of it; the archive of
+mazes. The file that is given to --config is none of them: it is Python by design, the user's own program, and is run.
 """
 
 import gzip
@@ -185,12 +185,13 @@ def test_links_and_devices_are_never_followed(link, mark, inside):
     assert "archive" in refused(environments.read_mazes, inside / "mazes.tar.gz", "Own")
 
 
-@pytest.mark.parametrize("file", ["a.txt", "a.txt.gz", "a.tar.gz", "a.zip"])
+@pytest.mark.parametrize("file", ["a.txt", "a.txt.gz", "a.tar.gz", "a.zip", "a.csv"])
 def test_a_pickle_for_a_text_is_refused(file, mark, inside):
     evil = pickle.dumps(Evil(mark))
     for content in (evil, gzip.compress(evil)):
         (inside / file).write_bytes(content)
         refused(tasks.create, tasks.LanguageSpec(file, "word", 4, 8, str(inside)))
+        refused(tasks.create, tasks.ClicksSpec(file, 8, 4, 1, 4, 0, str(inside)))
         refused(environments.read_mazes, inside / file, "Own")
         refused(prepare, inside / file, inside / "data")
 

@@ -27,6 +27,7 @@ BESIDE = (
     "memjax.plugins",
     "memjax.training.experiment",
     "memjax.training.phase",
+    "memjax.training.ranking_metrics",
     "memjax.training.actor_critic",
 )
 NOT = ("memjax.experiments", "memjax.typing")  # the first one's names are in its files

@@ -84,6 +84,9 @@ def ranks(
         target: ids; a target takes part whatever `left_out` says of it.
         left_out: what does not take part, as what the user has had already.
 
+    Returns:
+        `[B]`, from 1 to V.
+
     >>> scores = np.array([[0.1, 0.9, 0.5, 0.5]])
     >>> none = np.zeros((1, 4), bool)
     >>> ranks(scores, np.array([2]), none), ranks(scores, np.array([2]), np.array([[False, True, False, False]]))
@@ -98,6 +101,13 @@ def ranks(
 def hit_rate(ranks: Int[np.ndarray, "B"], k: int) -> float:
     """HR@k, also called R@k: the share of targets among the first k.
 
+    Args:
+        ranks: of the targets, from 1; at least one.
+        k: how many places count.
+
+    Raises:
+        MemjaxError: for no ranks, and for one below 1.
+
     >>> hit_rate(np.array([1, 3, 11]), 10) == 2 / 3
     True
     """
@@ -107,6 +117,13 @@ def hit_rate(ranks: Int[np.ndarray, "B"], k: int) -> float:
 def ndcg(ranks: Int[np.ndarray, "B"], k: int) -> float:
     """NDCG@k with one target: the mean of 1 / log2(1 + rank), 0 for a rank beyond k (Järvelin and Kekäläinen 2002).
 
+    Args:
+        ranks: of the targets, from 1; at least one.
+        k: how many places count.
+
+    Raises:
+        MemjaxError: for no ranks, and for one below 1.
+
     >>> ndcg(np.array([1, 3, 11]), 10)
     0.5
     """
@@ -115,6 +132,12 @@ def ndcg(ranks: Int[np.ndarray, "B"], k: int) -> float:
 
 def mrr(ranks: Int[np.ndarray, "B"]) -> float:
     """The mean reciprocal rank, mean of 1 / rank.
+
+    Args:
+        ranks: of the targets, from 1; at least one.
+
+    Raises:
+        MemjaxError: for no ranks, and for one below 1.
 
     >>> mrr(np.array([1, 2, 4])) == 7 / 12
     True

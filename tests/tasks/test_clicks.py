@@ -9,13 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fuzzing import refusal
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from training.tiny import config_file
 
-from memjax import tasks
+from memjax import memories, tasks
 from memjax.errors import MemjaxError
+from memjax.experiments.reading import from_mapping
 from memjax.tasks.click_log import read_clicks
 from memjax.tasks.stream_task import check_batch
 from memjax.typing import SPLITS, WithLengths
@@ -23,7 +21,6 @@ from memjax.typing import SPLITS, WithLengths
 DATA = Path(__file__).parents[3] / "shared" / "data"
 real = pytest.mark.skipif(not DATA.is_dir(), reason="needs the shared data")
 ITEMS = 12
-HEADER = "userId,movieId,rating,timestamp\n"
 BACK = {"train": 3, "valid": 2, "test": 1}  # how far from a user's end the last item stands that is asked
 
 
@@ -215,20 +212,6 @@ def test_what_is_left_out_of_a_ranking_is_what_the_user_had_before(folder):
         task.ranked("train", indices)
 
 
-def test_ratings_are_sorted_by_time_and_items_get_ids_in_order_of_their_numbers(tmp_path):
-    rows = [(2, 30, 9), (1, 20, 5), (1, 10, 3), (1, 40, 5), (2, 10, 1), (1, 30, 5), (1, 20, 4), (2, 20, 9)]
-    text = HEADER + "".join(f"{user},{item},{item / 10},{when}\r\n" for user, item, when in rows)
-    (tmp_path / "ratings.csv").write_text(text)
-    log = read_clicks(tmp_path / "ratings.csv")
-    assert log.vocabulary == (10, 20, 30, 40)
-    assert log.begin.tolist() == [0, 5, 8] and log.items.tolist() == [0, 1, 1, 2, 3, 0, 1, 2]
-    late, tied = log.notes
-    assert late.startswith("3 ratings stand behind a later one of their user in ratings.csv")
-    assert tied.startswith("3 ratings have the time of the one before")
-    (tmp_path / "ratings.csv").write_text(HEADER + "1,1,1,1\n1,2,1,2\n2,1,1,1\n")
-    assert read_clicks(tmp_path / "ratings.csv").notes == ()
-
-
 def test_users_with_too_few_items_are_left_out_counted_and_said(folder):
     assert tasks.create(spec_of(folder)).notes == ("1 of 10 users are left out: fewer than 4 items, or all there are",)
     assert tasks.create(spec_of(folder, least=6)).size("test") == 7
@@ -239,17 +222,6 @@ def test_users_with_too_few_items_are_left_out_counted_and_said(folder):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda tmp: spec_of(tmp, "no.txt"), r"there is no .*no\.txt; put ml-1m\.txt of .* --data_dir=FOLDER"),
-        (lambda tmp: spec_of(tmp, "no.csv.gz"), r"there is no .*; put ratings\.csv of MovieLens"),
-        (lambda tmp: spec_of(tmp, "."), "is no regular file|cannot be read"),
-        (lambda tmp: spec_of(tmp, "empty.txt"), r"line 1 of .*empty\.txt is '', not 'user item'"),
-        (lambda tmp: spec_of(tmp, "three.txt"), r"line 2 of .*three\.txt is '1 2 3', not 'user item'"),
-        (lambda tmp: spec_of(tmp, "word.txt"), r"line 3 of .*word\.txt is '1 x', not 'user item' in whole numbers"),
-        (lambda tmp: spec_of(tmp, "huge.txt"), r"line 1 of .*huge\.txt is '1 9{38}', not"),
-        (lambda tmp: spec_of(tmp, "short.csv"), r"line 3 of .*short\.csv is '1,2,3', not 'user,item,rating,time'"),
-        (lambda tmp: spec_of(tmp, "half.csv"), r"line 2 of .*half\.csv is '1,2,3,4\.5', not"),
-        (lambda tmp: spec_of(tmp, "other.csv"), r"other\.csv begins with 'user,item', not with 'userId,movieId"),
-        (lambda tmp: spec_of(tmp, "header.csv"), r"header\.csv has no clicks; a line is 'user,item,rating,time'"),
         (
             lambda tmp: spec_of(tmp, "few.txt"),
             "no user with 4 items or more and one never touched; lower config.task.le",
@@ -263,13 +235,7 @@ def test_users_with_too_few_items_are_left_out_counted_and_said(folder):
     ],
 )
 def test_what_cannot_be_is_one_clear_line(make, words, tmp_path):
-    files = {
-        "empty.txt": "", "three.txt": "1 1\n1 2 3\n", "word.txt": "1 1\n1 2\n1 x\n", "huge.txt": f"1 {'9' * 38}\n",
-        "short.csv": HEADER + "1,1,1,1\n1,2,3\n", "half.csv": HEADER + "1,2,3,4.5\n", "other.csv": "user,item\n1,2\n",
-        "header.csv": HEADER.rstrip(), "few.txt": "1 1\n1 2\n1 3\n2 4\n",
-    }  # fmt: skip
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
+    (tmp_path / "few.txt").write_text("1 1\n1 2\n1 3\n2 4\n")
     written(tmp_path, made())
     with pytest.raises(MemjaxError, match=words) as caught:
         tasks.create(make(tmp_path))
@@ -284,37 +250,27 @@ def test_an_index_that_the_split_has_not_is_one_clear_line(folder):
                 ask("test", np.array(wrong))
 
 
-lines = st.lists(
-    st.one_of(
-        st.builds(lambda *numbers: b" ".join(b"%d" % n for n in numbers), st.integers(0, 3), st.integers(0, 6)),
-        st.builds(lambda *numbers: b",".join(b"%d" % n for n in numbers), *[st.integers(0, 3)] * 4),
-        st.sampled_from([HEADER.strip().encode(), b"", b"1", b"1 -1", b"\x00", b"1 1\r", b"1\x0b1", b"\xff", b"1 1e3"]),
-    ),
-    max_size=30,
-)
-
-
-@given(st.one_of(lines.map(b"\n".join), st.binary(max_size=60)), st.booleans(), st.sampled_from(["a.txt", "a.csv.gz"]))
-@settings(max_examples=300, derandomize=True, deadline=None, database=None)
-def test_a_random_file_is_read_or_one_clear_line(tmp_path_factory, content, packed, file):
-    folder = tmp_path_factory.getbasetemp()
-    header = HEADER.encode() * (file == "a.csv.gz" and not content.startswith(b"1"))
-    (folder / file).write_bytes(gzip.compress(header + content) if packed else header + content)
-
-    def read():
-        task = tasks.create(spec_of(folder, file, length=3, segment=2, views=2))
-        for split in SPLITS:
-            check_batch(task.shape, every(task, split))
-
-    refusal(read)
-
-
 @functools.cache
 def shipped(variant):
     settings = config_file("clicks")(variant).task.to_dict()
     settings.pop("name")
     names = {"ml1m": "ml1m_sequences", "small": "movielens_latest_small"}
     return tasks.create(tasks.ClicksSpec(**{**settings, "data_dir": str(DATA / names[variant])}))
+
+
+@pytest.mark.parametrize("name", memories.registry)
+def test_the_config_has_the_sizes_of_every_memory(name):
+    config = from_mapping(config_file("clicks")(f"small,memory={name}").to_dict())
+    assert config.memory.name == name and config.task.file == "ratings.csv.gz" and config.system == "memory"
+    sizes = config.memory.sizes
+    extended = {"context": 4, "scores": "additive" if name == "continual" else "both", "position_std": 1.0}
+    assert (extended.items() <= sizes.items()) == (name in ("rehearsal", "continual"))
+
+
+@pytest.mark.parametrize("arg", ["large", "ml1m,memory=rehersal"])
+def test_a_config_that_there_is_not_is_one_clear_line(arg):
+    with pytest.raises(MemjaxError, match="unknown"):
+        config_file("clicks")(arg)
 
 
 @real

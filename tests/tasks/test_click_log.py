@@ -1,0 +1,84 @@
+"""Files of clicks: what is read of them is in order of time; what is damaged is one clear line."""
+
+import gzip
+
+import numpy as np
+import pytest
+from fuzzing import refusal
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memjax import tasks
+from memjax.errors import MemjaxError
+from memjax.tasks.click_log import read_clicks
+from memjax.tasks.stream_task import check_batch
+from memjax.typing import SPLITS
+
+HEADER = "userId,movieId,rating,timestamp\n"
+
+
+def test_ratings_are_sorted_by_time_and_items_get_ids_in_order_of_their_numbers(tmp_path):
+    rows = [(2, 30, 9), (1, 20, 5), (1, 10, 3), (1, 40, 5), (2, 10, 1), (1, 30, 5), (1, 20, 4), (2, 20, 9)]
+    text = HEADER + "".join(f"{user},{item},{item / 10},{when}\r\n" for user, item, when in rows)
+    (tmp_path / "ratings.csv").write_text(text)
+    log = read_clicks(tmp_path / "ratings.csv")
+    assert log.vocabulary == (10, 20, 30, 40)
+    assert log.begin.tolist() == [0, 5, 8] and log.items.tolist() == [0, 1, 1, 2, 3, 0, 1, 2]
+    late, tied = log.notes
+    assert late.startswith("3 ratings stand behind a later one of their user in ratings.csv")
+    assert tied.startswith("3 ratings have the time of the one before")
+    (tmp_path / "ratings.csv").write_text(HEADER + "1,1,1,1\n1,2,1,2\n2,1,1,1\n")
+    assert read_clicks(tmp_path / "ratings.csv").notes == ()
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("no.txt", r"there is no .*no\.txt; put ml-1m\.txt of .* --data_dir=FOLDER"),
+        ("no.csv.gz", r"there is no .*; put ratings\.csv of MovieLens"),
+        (".", "is no regular file|cannot be read"),
+        ("empty.txt", r"line 1 of .*empty\.txt is '', not 'user item'"),
+        ("three.txt", r"line 2 of .*three\.txt is '1 2 3', not 'user item'"),
+        ("word.txt", r"line 3 of .*word\.txt is '1 x', not 'user item' in whole numbers"),
+        ("huge.txt", r"line 1 of .*huge\.txt is '1 9{38}', not"),
+        ("short.csv", r"line 3 of .*short\.csv is '1,2,3', not 'user,item,rating,time'"),
+        ("half.csv", r"line 2 of .*half\.csv is '1,2,3,4\.5', not"),
+        ("other.csv", r"other\.csv begins with 'user,item', not with 'userId,movieId"),
+        ("header.csv", r"header\.csv has no clicks; a line is 'user,item,rating,time'"),
+    ],
+)
+def test_a_file_that_is_not_as_it_must_be_is_one_clear_line(file, words, tmp_path):
+    files = {
+        "empty.txt": "", "three.txt": "1 1\n1 2 3\n", "word.txt": "1 1\n1 2\n1 x\n", "huge.txt": f"1 {'9' * 38}\n",
+        "short.csv": HEADER + "1,1,1,1\n1,2,3\n", "half.csv": HEADER + "1,2,3,4.5\n", "other.csv": "user,item\n1,2\n",
+        "header.csv": HEADER.rstrip(),
+    }  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(MemjaxError, match=words) as caught:
+        read_clicks(tmp_path / file)
+    assert "\n" not in str(caught.value)
+
+
+clicks = st.builds(b"%d %d".__mod__, st.tuples(st.integers(0, 2), st.integers(0, 6)))
+ratings = st.builds(b"%d,%d,0.5,%d".__mod__, st.tuples(st.integers(0, 2), st.integers(0, 6), st.integers(-3, 3)))
+damaged = st.sampled_from(
+    [HEADER.strip().encode(), b"", b"1", b"1 -1", b"\x00", b"1 1\r", b"1\x0b1", b"\xff", b"1 1e3"]
+)
+lines = [st.lists(line, max_size=30) for line in (clicks, ratings, st.one_of(clicks, ratings, damaged))]
+contents = st.one_of(*[found.map(b"\n".join) for found in lines], st.binary(max_size=60))
+
+
+@given(contents, st.booleans(), st.sampled_from(["a.txt", "a.csv.gz"]))
+@settings(max_examples=300, derandomize=True, deadline=None, database=None)
+def test_a_random_file_is_read_or_one_clear_line(tmp_path_factory, content, packed, file):
+    folder = tmp_path_factory.getbasetemp()
+    header = HEADER.encode() * (file == "a.csv.gz" and not content.startswith(b"1 "))
+    (folder / file).write_bytes(gzip.compress(header + content) if packed else header + content)
+
+    def read():
+        task = tasks.create(tasks.ClicksSpec(file, 3, 2, views=2, least=4, seed=0, data_dir=str(folder)))
+        for split in SPLITS:
+            check_batch(task.shape, task.examples(split, np.arange(task.size(split))))
+
+    refusal(read)
