@@ -9,6 +9,7 @@ from memjax.checks import at_least
 from memjax.errors import require_count
 from memjax.memories import Slots
 from memjax.memories.weights import gru_params
+from memjax.models.direct import read_by
 from memjax.models.recommender import Recommender, as_click, inner, no_loss
 from memjax.ops.attention import masked_softmax
 from memjax.ops.gru import update_from_gates
@@ -61,8 +62,7 @@ class DIEN(Recommender):
         items = self.embed(clicks)
         start = jnp.zeros_like(items, shape=(self.width,), dtype=jnp.float32)
         _, interests = ops.gru_scan(self.interest, start, items)
-        shared = jnp.broadcast_to(interests, (len(counts), *interests.shape))
-        slots = Slots(shared, jnp.arange(clicks.size) < counts[:, None])
+        slots = read_by(Slots(interests, jnp.ones(clicks.size, bool)), counts)
         if key is None:
             return slots, no_loss()
         return slots, self.auxiliary * self.next_click_loss(interests, clicks, total, key)

@@ -15,7 +15,7 @@ from memjax.experiments.stream_qa.stream_qa_models import DIRECT, build
 from memjax.models import DIEN, RUM, Caser, DirectlyReason, GRU4Rec, MultiHopReason, RUMFeatures, SASRec
 from memjax.tasks import TaskShape
 
-CLICKS = TaskShape(9, 3, 2, 9, None, "click", 2, query_is_item=True)
+CLICKS = TaskShape(9, 3, 2, 9, None, "click", 2, questions=2, query_is_item=True)
 RECOMMENDERS = {
     "gru4rec": GRU4Rec(CLICKS, 8),
     "caser": Caser(CLICKS, 8),
@@ -27,12 +27,15 @@ RECOMMENDERS = {
 
 
 class Clicks(Told):
+    """Asked after the second segment and after the third; every third stream only once."""
+
     shape = CLICKS
-    changed = staticmethod(lambda batch: {**without_half(batch), "label": batch["label"] % 2})
 
-
-def without_half(batch):
-    return {name: x for name, x in batch.items() if name != "half"}
+    def examples(self, split, indices):
+        rows = np.asarray(indices)[:, None] + np.arange(2)
+        batch = {name: x for name, x in super().examples(split, indices).items() if name in ("stream", "mask")}
+        asked, after = (rows % 3 > 0) | (np.arange(2) == 0), np.broadcast_to([2, 3], rows.shape)
+        return batch | {"query": rows * 5 % 9, "label": rows % 2, "asked": asked, "after": after}
 
 
 @pytest.fixture
@@ -41,7 +44,7 @@ def settings(monkeypatch):
         monkeypatch.setitem(tasks.registry, "told", tasks.registry["evidence"]._replace(spec=ToldSpec, make=task))
         memory, training = {"name": "memn2n", "slots": 2}, {"steps": 2, "batch_size": 8}
         given = {"system": system, "memory": memory, "training": training, "model": {"width": 8, **model}}
-        return given | {"rehearsal": {"answer": 0.5}, "task": {"name": "told"}}
+        return given | {"task": {"name": "told"}}
 
     return of
 
@@ -83,11 +86,14 @@ def test_it_is_trained_on_its_answers_and_on_its_auxiliary_loss(settings, name):
     losses, auxiliary = [], []
     for row, key in enumerate(keys):
         one = {name: x[row] for name, x in batch.items()}
-        memory_key = jax.random.split(key, 4)[0]
-        slots, aux_loss = model.apply(params, one["stream"], one["mask"], key=memory_key, method="memorize")
-        logit = np.float64(model.apply(params, slots, one["query"], method="answer")[1])
-        losses.append(np.log1p(np.exp(-logit if one["label"] else logit)))
+        read = (one["stream"], one["mask"], one["after"])
+        slots, aux_loss = model.apply(params, *read, key=key, method="memorize_at")
         auxiliary.append(float(aux_loss))
+        for question in np.flatnonzero(one["asked"]):
+            seen = jax.tree.map(lambda leaf, question=question: leaf[question], slots)
+            logit = np.float64(model.apply(params, seen, one["query"][question], method="answer")[1])
+            losses.append(np.log1p(np.exp(-logit if one["label"][question] else logit)))
+    assert len(losses) == 7
     np.testing.assert_allclose(metrics["answer_loss"], np.mean(losses), rtol=1e-5)
-    np.testing.assert_allclose(total, 0.5 * np.mean(losses) + np.mean(auxiliary), rtol=1e-5)
+    np.testing.assert_allclose(total, np.mean(losses) + np.mean(auxiliary), rtol=1e-5)
     assert (np.mean(auxiliary) > 0) == (name == "sasrec")

@@ -166,6 +166,17 @@ def test_a_key_is_for_dropout_and_drawn_negatives_alone(name):
     assert (keyed[2] != other[2]) == (name in DRAWS)
 
 
+@pytest.mark.parametrize("name", DROPS)
+def test_of_items_and_of_every_part_that_works_on_them_dropout_leaves_its_share_out(name):
+    """Of nearly all only the last bias is left."""
+    model, params = SYSTEMS[name].clone(dropout=1 - 1e-6), params_of(name)
+    own = params["params"]
+    left = {"caser": lambda: np.maximum(own["dense"]["bias"], 0), "sasrec": lambda: own["norm"]["bias"]}[name]()
+    read = functools.partial(model.apply, method="memorize")
+    slots, _ = jax.jit(read)(params, jnp.asarray(STREAM), jnp.asarray(MASK), key=KEY)
+    assert_close(slots.values[0], left, 1e-6)
+
+
 @functools.cache
 def slope(name):
     """`(params, mask) -> gradient` of something that all answers and the auxiliary loss have a part in."""
