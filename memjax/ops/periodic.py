@@ -61,20 +61,13 @@ def periodic_write(
         mask = jnp.ones(xs.shape[0], bool)
     layers = []
     for layer in range(state.hidden.shape[0]):
-        waiting = state.waiting[layer]
-        if layer > 0:
-            xs, mask, waiting = _every(xs, mask, waiting, period)
+        every = period if layer > 0 else 1
+        place = state.waiting[layer].astype(jnp.int32) + jnp.cumsum(mask.astype(jnp.int32))
+        if every > 1:
+            xs, mask = newest_rows(xs, mask & (place % every == 0), -(-xs.shape[0] // every))
         own = GRUParams(*(leaf[layer] for leaf in params))
         hidden, outputs = gru_scan(own, state.hidden[layer], xs, mask)
+        waiting = (place[-1] % every).astype(state.waiting.dtype)
         layers.append(PeriodicState(hidden, waiting, jnp.where(mask.any(), 1, state.filled[layer])))
         xs = outputs.astype(xs.dtype)
     return PeriodicState(*(jnp.stack(leaves) for leaves in zip(*layers, strict=True)))
-
-
-def _every(
-    rows: Float[Array, "S h"], mask: Bool[Array, "S"], waiting: Float[Array, ""], period: int
-) -> tuple[Float[Array, "P h"], Bool[Array, "P"], Float[Array, ""]]:
-    """Every p-th of the real rows, where `waiting` came before; which there are; how many come after the last."""
-    place = waiting.astype(jnp.int32) + jnp.cumsum(mask.astype(jnp.int32))
-    taken, real = newest_rows(rows, mask & (place % period == 0), -(-rows.shape[0] // period))
-    return taken, real, (place[-1] % period).astype(waiting.dtype)

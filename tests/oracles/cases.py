@@ -291,7 +291,7 @@ def layers_waiting(period):
 
 
 def periodic_write(period):
-    """The layers alone; see test_recommendation.py for the rest of the state, which has no gradient."""
+    """The layers alone; the rest of the state has no gradient: see tests/memories/test_hpmn.py."""
 
     def op(params, xs, mask, hidden, **rest):
         state = ops.PeriodicState(hidden, **rest)
