@@ -68,6 +68,8 @@ def markdown(table: str) -> str:
 def facts(memory: str) -> str:
     """What was measured of one memory: sizes, cost, and how well it did."""
     cost = {row["job"]: row for row in load("bench_memories")["rows"] if row["memory"] == memory}
+    if not cost:
+        return "Not measured yet: its rows are not in `results/`."
     forward, gradient = cost["forward"], cost["gradient"]
     lines = [
         "| measured | |",

@@ -35,6 +35,8 @@ def memory_sizes(name: str, large: bool) -> dict:
         "continual": {**rehearsal, "update_heads": 4},
         "dmsdnc": {**controlled, "blocks": 2, "refresh": 0.1},
         "dnc": controlled,
+        "hpmn": {"period": 2, "covariance": 1e-5},
+        "mimn": {"memory_width": controlled["memory_width"], "hidden": controlled["hidden"], "usage_penalty": 2.4e-7},
         "ntm": {**controlled, "read_first": False},
         "nutm": {**controlled, "programs": 4, "program_width": 16, "key_penalty": 0.1},
         "rehearsal": rehearsal,

@@ -20,7 +20,7 @@ ENCODED = {"memory.layers": 1, "memory.heads": 2}
 CONTROLLED = {"memory.slots": 4, "memory.memory_width": 3, "memory.hidden": 4}
 OWN = {
     **dict.fromkeys(["rehearsal", "continual", "surprise"], ENCODED),
-    **dict.fromkeys(["dmsdnc", "dnc", "ntm", "nutm"], CONTROLLED),
+    **dict.fromkeys(["dmsdnc", "dnc", "mimn", "ntm", "nutm"], CONTROLLED),
     "compressive": ENCODED | {"memory.slots": 8},
 }
 SHARED = {path: value for path, value in TINY.items() if path not in ENCODED}

@@ -42,7 +42,7 @@ ENCODED = "memory.layers=1 memory.heads=2"
 CONTROLLED = "memory.memory_width=5 memory.hidden=8 memory.read_heads=2"
 OWN = {"rehearsal": ENCODED, "continual": ENCODED, "compressive": ENCODED, "surprise": ENCODED, "memn2n": ""}
 OWN |= dict.fromkeys(("dmsdnc", "dnc", "ntm", "nutm"), CONTROLLED)
-OWN |= {"retention": "", "stm": "memory.memory_width=4"}
+OWN |= {"hpmn": "", "mimn": "memory.memory_width=5 memory.hidden=8", "retention": "", "stm": "memory.memory_width=4"}
 RUNS = {
     **{f"evidence {name}": f"configs/evidence.py:demo,memory={name} {EVIDENCE} {own}" for name, own in OWN.items()},
     "evidence im": f"configs/evidence.py:demo,memory=retention {EVIDENCE} memory.policy=im",

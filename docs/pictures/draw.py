@@ -117,6 +117,42 @@ def stm() -> Picture:
     return picture
 
 
+def periodic() -> Picture:
+    picture = Picture(760, 200, "Layers of GRUs, the higher the slower")
+    for number, (name, every) in enumerate((("1", "every item"), ("2", "every p-th"), ("3", "every p²-th"))):
+        y = 138 - 54 * number
+        picture.box(170, y, 250, 38, f"GRU {name}: {every}", "state")
+        picture.arrow(420, y + 19, 598, y + 19, text="its state", at=(510, y + 9))
+        picture.box(600, y, 90, 38, f"slot {name}", "slot")
+        if number < 2:
+            picture.arrow(295, y, 295, y - 15, text="every p-th output", at=(362, y - 8))
+    picture.text(295, 14, "...")
+    picture.box(15, 138, 90, 38, "item", "item")
+    picture.arrow(105, 157, 169, 157)
+    return picture
+
+
+def induction() -> Picture:
+    picture = Picture(760, 230, "Rows found by content, and a channel for each")
+    picture.box(15, 62, 66, 44, "item", "item")
+    picture.arrow(81, 84, 111, 84)
+    picture.box(113, 54, 90, 60, "LSTM\ncontroller", "state")
+    picture.arrow(203, 84, 233, 84)
+    picture.box(235, 40, 150, 88, "each head:\nby content and by\nthe rows' keys")
+    picture.arrow(385, 66, 425, 66, text="write", at=(405, 56))
+    picture.arrow(425, 104, 385, 104, text="read", at=(405, 116))
+    picture.box(427, 40, 130, 88, "K / 2 rows\nerase and add", "state")
+    picture.arrow(492, 128, 492, 156, text="the row read most", at=(550, 142))
+    picture.box(427, 158, 130, 56, "K / 2 channels\nof one GRU", "state")
+    picture.arrow(48, 106, 48, 196, 426, 196, text="the item", at=(236, 186))
+    picture.arrow(310, 128, 310, 152, 158, 152, 158, 115, text="what was read", at=(236, 164))
+    picture.arrow(557, 84, 611, 84)
+    picture.arrow(557, 186, 611, 186)
+    picture.rows(613, 44, 80, 27, ["slot 1", "...", "slot K / 2"], "slot")
+    picture.rows(613, 146, 80, 27, ["...", "...", "slot K"], "slot")
+    return picture
+
+
 def compressive() -> Picture:
     picture = Picture(760, 190, "Recent segments as they were, older ones compressed")
     picture.box(15, 60, 96, 48, "segment\nof N items", "item")
@@ -185,6 +221,8 @@ PICTURES = {
         "B blocks of\nK / B rows,\nno links",
         "refreshing loss: say the item again",
     ),
+    "hpmn": periodic,
+    "mimn": induction,
     "stm": stm,
     "compressive": compressive,
     "memn2n": lambda: rows_kept("The last K segments, a row each", "first in,\nfirst out", "the oldest row is dropped"),

@@ -8,9 +8,11 @@ from memjax.memories.continual import ContinualMemory
 from memjax.memories.dmsdnc import DMSDNC
 from memjax.memories.dnc import DNC
 from memjax.memories.eviction_memory import EvictionMemory
+from memjax.memories.hpmn import HPMN
 from memjax.memories.memn2n import MemN2NMemory
 from memjax.memories.memorizing import memorize, memorize_at
 from memjax.memories.memory import Memory, Slots
+from memjax.memories.mimn import MIMN
 from memjax.memories.ntm import NTM
 from memjax.memories.nutm import NUTM
 from memjax.memories.registration import check_size, create, register_memory, registry
@@ -21,6 +23,8 @@ from memjax.memories.surprise import SurpriseMemory
 __all__ = [
     "DMSDNC",
     "DNC",
+    "HPMN",
+    "MIMN",
     "NTM",
     "NUTM",
     "CompressiveMemory",

@@ -15,8 +15,10 @@ from memjax.memories.continual import ContinualMemory
 from memjax.memories.dmsdnc import DMSDNC
 from memjax.memories.dnc import DNC
 from memjax.memories.eviction_memory import EvictionMemory
+from memjax.memories.hpmn import HPMN
 from memjax.memories.memn2n import MemN2NMemory
 from memjax.memories.memory import Memory
+from memjax.memories.mimn import MIMN
 from memjax.memories.ntm import NTM
 from memjax.memories.nutm import NUTM
 from memjax.memories.rehearsal import RehearsalMemory
@@ -29,6 +31,8 @@ registry: dict[str, type[Memory]] = {
     "continual": ContinualMemory,
     "dmsdnc": DMSDNC,
     "dnc": DNC,
+    "hpmn": HPMN,
+    "mimn": MIMN,
     "ntm": NTM,
     "nutm": NUTM,
     "memn2n": MemN2NMemory,

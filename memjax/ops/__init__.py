@@ -55,7 +55,15 @@ from memjax.ops.dnc import (
     dnc_step,
 )
 from memjax.ops.gru import GRUParams, MultiHeadGRUParams, gru_scan, gru_step, project_aligned, update_slots
-from memjax.ops.losses import familiarity_loss, recollection_loss
+from memjax.ops.induction import (
+    MIMNInputs,
+    MIMNParams,
+    MIMNState,
+    mimn_inputs,
+    mimn_start,
+    mimn_step,
+)
+from memjax.ops.losses import covariance_norm, familiarity_loss, recollection_loss
 from memjax.ops.memory_network import (
     centred_sentence_weights,
     centred_weights,
@@ -66,6 +74,7 @@ from memjax.ops.memory_network import (
     sentence_weights,
 )
 from memjax.ops.ntm import NTMState, ntm_interface_size, ntm_start, ntm_step
+from memjax.ops.periodic import PeriodicState, periodic_write
 from memjax.ops.recurrence import linear_recurrence
 from memjax.ops.retention import (
     InputMatchingParams,
@@ -109,9 +118,13 @@ __all__ = [
     "InterfaceParams",
     "LSTMParams",
     "LinearParams",
+    "MIMNInputs",
+    "MIMNParams",
+    "MIMNState",
     "MemoryAttentionParams",
     "MultiHeadGRUParams",
     "NTMState",
+    "PeriodicState",
     "ProgramParams",
     "ReadParams",
     "SAMParams",
@@ -132,6 +145,7 @@ __all__ = [
     "centred_weights",
     "compress_rows",
     "content_weights",
+    "covariance_norm",
     "dmsdnc_interface_size",
     "dmsdnc_start",
     "dmsdnc_step",
@@ -155,12 +169,16 @@ __all__ = [
     "lstm_step",
     "memory_attention",
     "memory_hop",
+    "mimn_inputs",
+    "mimn_start",
+    "mimn_step",
     "momentum_recurrence",
     "multi_hop_read",
     "newest_rows",
     "ntm_interface_size",
     "ntm_start",
     "ntm_step",
+    "periodic_write",
     "position_weights",
     "preceding_rows",
     "project_aligned",

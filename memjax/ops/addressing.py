@@ -36,10 +36,15 @@ def content_weights(
     >>> content_weights(jnp.eye(2), jnp.array([3.0, 0.0]), jnp.array(100.0)).tolist()
     [1.0, 0.0]
     """
+    return jax.nn.softmax(strength * cosines(memory, key))
+
+
+def cosines(memory: Float[Array, "N W"], key: Float[Array, "W"]) -> Float[Array, "N"]:
+    """`cos(key, memory_n)` of `content_weights`, in float32 or better."""
     dtype = jnp.promote_types(memory.dtype, jnp.float32)
     memory, key = memory.astype(dtype), key.astype(dtype)
     lengths = jax.lax.rsqrt((memory**2).sum(1) + EPSILON) * jax.lax.rsqrt((key**2).sum() + EPSILON)
-    return jax.nn.softmax(strength * lengths * jnp.matmul(memory, key, precision="highest"))
+    return lengths * jnp.matmul(memory, key, precision="highest")
 
 
 @checked

@@ -1,4 +1,4 @@
-"""The two rehearsal losses: recalling what was there, and knowing what was."""
+"""The two rehearsal losses, recalling what was there and knowing what was; and how alike slots are."""
 
 import jax
 import jax.numpy as jnp
@@ -6,6 +6,8 @@ import jax.numpy as jnp
 from memjax.ops.attention import accumulated
 from memjax.ops.checked import checked
 from memjax.typing import Array, Bool, Float, Int
+
+LEAST = 1e-12  # added to a squared norm: at 0 it has a gradient
 
 
 @checked
@@ -75,3 +77,27 @@ def familiarity_loss(
     losses_F = jax.nn.softplus(-positive_logit) + jax.nn.softplus(negative_logit)
     losses_F = losses_F.astype(jnp.promote_types(losses_F.dtype, jnp.float32))
     return jnp.where(mask, losses_F, 0).sum() / jnp.maximum(mask.sum(), 1)
+
+
+@checked
+def covariance_norm(slots: Float[Array, "K d"]) -> Float[Array, ""]:
+    """Frobenius norm of the slots' covariance without its diagonal, `sqrt(sum over i != j of C_ij^2 + 1e-12)`.
+
+    `C = (M - mean) (M - mean)^T / d`, means over the d coordinates of each slot. Source: HPMN (Ren et al. 2019), the
+    covariance regularization.
+
+    Args:
+        slots: K of them, M.
+
+    Returns:
+        The norm, in float32 or better; near 0 for slots that do not vary together.
+
+    >>> import jax.numpy as jnp
+    >>> round(float(covariance_norm(jnp.array([[1.0, -1.0], [2.0, -2.0]]))), 4)  # the square root of 2^2 + 2^2
+    2.8284
+    """
+    slots = slots.astype(jnp.promote_types(slots.dtype, jnp.float32))
+    centred = slots - slots.mean(1, keepdims=True)
+    covariance = jnp.matmul(centred, centred.T, precision="highest") / slots.shape[1]
+    off_diagonal = covariance * (1 - jnp.eye(slots.shape[0], dtype=slots.dtype))
+    return jnp.sqrt((off_diagonal**2).sum() + LEAST)

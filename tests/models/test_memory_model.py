@@ -28,6 +28,7 @@ from models.asking import (
 from oracles.checking import assert_close, assert_finite, assert_same
 from training.tiny import random_params
 
+from memjax import memories
 from memjax.memories import RehearsalMemory, Slots, memorize
 from memjax.models import MemoryModel
 from memjax.models.readers import ClassHead
@@ -81,6 +82,30 @@ def test_no_gradient_reaches_the_stream_but_through_the_slots(name):
     assert through.shape == (CHOICES, T, N, WIDTH)
     np.testing.assert_array_equal((through != 0).any((0, 3)), one["mask"])
     np.testing.assert_array_equal(slope(items, True), 0)
+
+
+@pytest.mark.parametrize("name", ["hpmn", "mimn"])
+def test_no_question_goes_through_the_memory(name):
+    """As what is asked for does in the public code of HPMN: then each question would cost a memory of its own."""
+    made = memories.create(name, slots=4, width=WIDTH)
+    model = MemoryModel(shape("click"), made, WIDTH, 2, 1, 1, 2)
+    one = example("click")
+    params = random_params(model, one)
+
+    @functools.partial(jax.jit, static_argnums=1)
+    def slope(params, cut):
+        def logit(params):
+            slots, aux_loss = model.apply(params, one["stream"], one["mask"], method="memorize")
+            slots = jax.tree.map(jax.lax.stop_gradient, slots) if cut else slots
+            return model.apply(params, slots, one["query"], method="answer")[-1] + (0 if cut else aux_loss)
+
+        return jax.grad(logit)(params)["params"]
+
+    through, around = slope(params, False), slope(params, True)
+    assert_same(through["query"], around["query"])
+    assert any((leaf != 0).any() for leaf in jax.tree.leaves(around["query"]))
+    assert all((leaf == 0).all() for leaf in jax.tree.leaves(around["memory"]))
+    assert any((leaf != 0).any() for leaf in jax.tree.leaves(through["memory"]))
 
 
 @every_answer

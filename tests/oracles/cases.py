@@ -14,6 +14,7 @@ from oracles import (
     gru,
     losses,
     memory_network,
+    periodic,
     recurrence,
     rows,
     slots,
@@ -279,6 +280,37 @@ def newest_rows(size):
     )
 
 
+def layers_waiting(period):
+    """A mask, and layers in any state: of what came, a layer above the first has yet to take in less than a period."""
+
+    def draw(rng):
+        waiting = np.concatenate([[0.0], rng.integers(0, period, K - 1)])
+        return mask_of(7)(rng) | {"waiting": waiting, "filled": rng.integers(0, 2, K).astype(float)}
+
+    return draw
+
+
+def periodic_write(period):
+    """The layers alone; the rest of the state has no gradient: see tests/memories/test_hpmn.py."""
+
+    def op(params, xs, mask, hidden, **rest):
+        state = ops.PeriodicState(hidden, **rest)
+        return ops.periodic_write(params, state, xs, mask, period=period).hidden
+
+    def oracle(params, xs, mask, hidden, waiting, filled):
+        return periodic.periodic_write(params, (hidden, waiting, filled), xs, mask, period)[0]
+
+    return Case(
+        op,
+        oracle,
+        lambda rng: ops.GRUParams(*(np.stack(leaves) for leaves in zip(*(single(rng) for _ in range(K)), strict=True))),
+        {"xs": (7, D), "hidden": (K, D)},
+        layers_waiting(period),
+        state=("hidden",),
+        padding=padded("xs"),
+    )
+
+
 def preceding_rows(size):
     """Values alone, as of `newest_rows`."""
     return Case(
@@ -450,6 +482,12 @@ CASES = (
         "preceding_rows fewer than a segment": preceding_rows(2),
         "preceding_rows more than a segment": preceding_rows(N + 2),
         "newest_rows few of them": newest_rows(2),
+        "periodic_write": periodic_write(2),
+        "periodic_write every third": periodic_write(3),
+        "periodic_write all of them": periodic_write(1),
+        "covariance_norm": Case(
+            without_params(ops.covariance_norm), without_params(periodic.covariance_norm), nothing, {"slots": (K, D)}
+        ),
         "compress_rows": Case(
             lambda params, **data: ops.compress_rows(params, **data)[0],
             lambda params, **data: compressive.compress_rows(params, **data)[0],

@@ -68,3 +68,15 @@ def _inner(eqn):
             yield value.jaxpr
         elif hasattr(value, "eqns"):
             yield value
+
+
+def assert_gradients_are_differences(gradients, loss, arguments):
+    """Of a loss in NumPy, along a direction for each array: none can hide behind another."""
+    leaves, treedef = jax.tree.flatten(arguments)
+    rng, step = np.random.default_rng(2), 1e-5
+    for i, (leaf, (path, gradient)) in enumerate(zip(leaves, jax.tree.leaves_with_path(gradients), strict=True)):
+        direction = rng.normal(size=leaf.shape)
+        moved = ([*leaves[:i], leaf + sign * step * direction, *leaves[i + 1 :]] for sign in (1, -1))
+        ahead, behind = (loss(*treedef.unflatten(each)) for each in moved)
+        slope, difference = np.sum(np.asarray(gradient) * direction), (ahead - behind) / (2 * step)
+        np.testing.assert_allclose(slope, difference, rtol=1e-6, atol=1e-7, err_msg=jax.tree_util.keystr(path))

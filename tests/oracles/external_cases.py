@@ -5,8 +5,9 @@ from functools import partial
 import numpy as np
 
 from memjax import ops
-from oracles import addressing, external
-from oracles.case import Case, above, nothing, ranged_case, share, simplex, without_params
+from memjax.ops.induction import mimn_interface_size
+from oracles import addressing, external, induction
+from oracles.case import Case, above, gru, nothing, ranged_case, share, simplex, without_params
 
 N, D, HEADS, WIDTH, HIDDEN, PROGRAMS = 4, 4, 2, 3, 5, 3
 
@@ -69,6 +70,38 @@ def step_case(op, begin, oracle, size, fixed=(), **ranges):
     return ranged_case(after, expected, partial(both, size=size), data, tuple(shapes), draw, **ranges)
 
 
+def mimn_params(rng):
+    return ops.MIMNParams(
+        controller(rng, again=WIDTH),
+        linear(rng, mimn_interface_size(WIDTH)),
+        rng.normal(size=(N, WIDTH)),
+        rng.normal(size=(D, 3 * WIDTH)),
+        gru(rng, WIDTH, WIDTH),
+    )
+
+
+def mimn_case(fixed, hidden_from=()):
+    """One item read in any state. fixed: what of the state no gradient goes through; hidden_from: what is not put out.
+
+    The channels see the memory as a constant: their gradients are compared in a case where it is one.
+    """
+    shapes = {name: leaf.shape for name, leaf in MIMN()._asdict().items() if name not in fixed}
+
+    def shown(state):
+        return {name: leaf for name, leaf in state.items() if name not in hidden_from}
+
+    return Case(
+        lambda params, x, **state: shown(
+            ops.mimn_step(params, ops.MIMNState(**state), ops.mimn_inputs(params, x))._asdict()
+        ),
+        lambda params, x, **state: shown(induction.mimn(params, state, x)),
+        mimn_params,
+        {"x": (D,)} | shapes,
+        lambda rng: {name: rng.normal(size=getattr(MIMN(), name).shape) for name in fixed},
+        tuple(shapes),
+    )
+
+
 def addressing_case(op, oracle, *arguments, **ranges):
     return ranged_case(without_params(op), without_params(oracle), nothing, *arguments, **ranges)
 
@@ -76,6 +109,7 @@ def addressing_case(op, oracle, *arguments, **ranges):
 NTM = partial(ops.ntm_start, N, WIDTH, HEADS, HIDDEN)
 DNC = partial(ops.dnc_start, N, WIDTH, HEADS, HIDDEN)
 BLOCKS = partial(ops.dmsdnc_start, 2, N, WIDTH, HEADS, HIDDEN)
+MIMN = partial(ops.mimn_start, N, WIDTH, HIDDEN)
 WEIGHTS = {"read_weights": simplex, "write_weights": simplex}
 
 EXTERNAL = {
@@ -120,6 +154,19 @@ EXTERNAL = {
         **WEIGHTS,
         usage=share,
     ),
+    "mimn_inputs": Case(
+        lambda params, xs: tuple(ops.mimn_inputs(params, xs)), induction.mimn_inputs, mimn_params, {"xs": (N, D)}
+    ),
+    "mimn_start": Case(
+        lambda params, x: ops.mimn_step(params, MIMN(), ops.mimn_inputs(params, x))._asdict(),
+        lambda params, x: induction.mimn(
+            params, {name: np.asarray(leaf, np.float64) for name, leaf in MIMN()._asdict().items()}, x
+        ),
+        mimn_params,
+        {"x": (D,)},
+    ),
+    "mimn_step": mimn_case(fixed=(), hidden_from=("channels",)),
+    "mimn_step, the memory held": mimn_case(fixed=("memory",)),
     "content_weights": addressing_case(
         ops.content_weights,
         addressing.content_weights,
