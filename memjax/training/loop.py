@@ -144,8 +144,9 @@ def fit(job: Fit, state: TrainState, console: Console, profile: bool = False) ->
                 _require_finite(valid, f"{phase} step {step}, validation", manager)
                 log.write(step, {"split": "valid"} | valid)
                 if not console.is_terminal:
-                    accuracy = f"validation accuracy {valid['accuracy']:.3f}"
-                    console.out(f"{phase} {step}/{steps}  {accuracy}  {time.perf_counter() - began:.0f} s")
+                    name = "auc" if "auc" in valid else "accuracy"
+                    seconds = f"{time.perf_counter() - began:.0f} s"
+                    console.out(f"{phase} {step}/{steps}  validation {name} {valid[name]:.3f}  {seconds}")
             if saving:
                 checkpoint.save(manager, step, state, unlogged)
             if stopping:

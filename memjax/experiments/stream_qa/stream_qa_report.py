@@ -47,19 +47,37 @@ BY_PLACE = {
     "border": "by segments: inside one, or crossing the border of two",
 }
 OF_SLOTS = (SLOTS, COSINES, RECOLLECTED)
+AUC = Column("AUC %", ("auc",), "percent", "higher")
+RANKED = (
+    Column("popular AUC %", ("auc_popular",), "percent", "higher"),
+    Column("HR@10 %", ("hr_10",), "percent", "higher"),
+    Column("NDCG@10 %", ("ndcg_10",), "percent", "higher"),
+)
+RANKING = (
+    "AUC: how often the next item scores above one that the user never touched, drawn uniformly, or by popularity. HR "
+    "and NDCG: the next item among all that the user has not touched yet."
+)
 
 
 def stream_qa_report(
-    tags: Mapping[str, Sequence[str]], classes: int, recalled_among: int, *, sampler: bool = False
+    tags: Mapping[str, Sequence[str]],
+    classes: int,
+    recalled_among: int,
+    *,
+    sampler: bool = False,
+    clicks: bool = False,
+    ranked: bool = False,
 ) -> Report:
     """What a report shows of stream QA: early, later and all where the evidence has a place; the mean error of the
-    tasks where several are learned together; error and accuracy otherwise.
+    tasks where several are learned together; AUC where the answers are clicks; error and accuracy otherwise.
 
     Args:
         tags: of the task's shape.
         classes: of the task's shape.
         recalled_among: how many items a hidden one is told from, with itself.
         sampler: whether a history sampler is trained first.
+        clicks: whether the answers are.
+        ranked: whether all items are ranked.
     """
     guessing = {
         "accuracy": 1 / classes,
@@ -84,6 +102,9 @@ def stream_qa_report(
         columns = (early, later, everything)
         return Report(everything.name, columns, (*others, places, *OF_SLOTS), meaning, guessing, phases)
     panels = (*tag_panels(tags), *OF_SLOTS)
+    if clicks:
+        columns = (AUC, *(RANKED if ranked else ()), ACCURACY)
+        return Report(AUC.name, columns, panels, RANKING if ranked else "", {"auc": 0.5, **guessing}, phases)
     if len(tags.get("task", ())) > 1:
         path = ("tags", "task", "*", "accuracy")
         error = Column("mean error %", path, "error", "lower")
