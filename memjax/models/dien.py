@@ -65,7 +65,7 @@ class DIEN(Recommender):
         slots = read_by(Slots(interests, jnp.ones(clicks.size, bool)), counts)
         if key is None:
             return slots, no_loss()
-        return slots, self.auxiliary * self.next_click_loss(interests, clicks, total, key)
+        return slots, self.auxiliary * self.next_click_loss(interests, items, clicks, total, key)
 
     def answer(self, slots: Slots, query: Int[Array, ""], candidates: None = None) -> Float[Array, "2"]:
         item, interests = self.embed(query), slots.values.astype(self.dtype)

@@ -124,15 +124,19 @@ class Recommender(nn.Module):
         return jnp.where(filled[..., None], self.embed(clicks[jnp.maximum(places, 0)]), 0), filled
 
     def next_click_loss(
-        self, states: Float[Array, "L d"], clicks: Int[Array, "L"], total: Int[Array, ""], key: Key
+        self,
+        states: Float[Array, "L d"],
+        items: Float[Array, "L d"],
+        clicks: Int[Array, "L"],
+        total: Int[Array, ""],
+        key: Key,
     ) -> Float[Array, ""]:
         """`-log s(h_t · e_t+1) - log(1 - s(h_t · e'))`, mean over the clicks; e' is drawn from all other items."""
-        following = jnp.roll(clicks, -1)
         drawn = jax.random.randint(key, clicks.shape, 0, self.shape.items - 1)
-        others = drawn + (drawn >= following)
+        others = self.embed(drawn + (drawn >= jnp.roll(clicks, -1)))
         right, wrong = (
-            jnp.einsum("ld,ld->l", states.astype(self.dtype), self.embed(ids), preferred_element_type=jnp.float32)
-            for ids in (following, others)
+            jnp.einsum("ld,ld->l", states.astype(self.dtype), vectors, preferred_element_type=jnp.float32)
+            for vectors in (jnp.roll(items, -1, axis=0), others)
         )
         losses = jax.nn.softplus(-right) + jax.nn.softplus(wrong)
         followed = jnp.arange(clicks.size) < total - 1

@@ -89,21 +89,22 @@ class SASRec(Recommender):
         self, clicks: Int[Array, "L"], total: Int[Array, ""], counts: Int[Array, "Q"], key: Key | None
     ) -> tuple[Slots, Float[Array, ""]]:
         drop_key, loss_key = (None, None) if key is None else jax.random.split(key)
-        states = self.states(clicks, drop_key)
+        items = self.embed(clicks)
+        states = self.states(items, drop_key)
         slots = one_slot(jnp.pad(states, ((1, 0), (0, 0)))[counts])
         if loss_key is None:
             return slots, no_loss()
-        return slots, self.auxiliary * self.next_click_loss(states, clicks, total, loss_key)
+        return slots, self.auxiliary * self.next_click_loss(states, items, clicks, total, loss_key)
 
-    def states(self, clicks: Int[Array, "L"], key: Key | None) -> Float[Array, "L d"]:
+    def states(self, items: Float[Array, "L d"], key: Key | None) -> Float[Array, "L d"]:
         """The state after each click."""
-        length, half = clicks.size, self.window // 2
-        windows = clicks[None]
+        length, half = len(items), self.window // 2
+        windows = items[None]
         if length > self.window:
-            halves = jnp.pad(clicks, (0, -length % half)).reshape(-1, half)
+            halves = jnp.pad(items, ((0, -length % half), (0, 0))).reshape(-1, half, self.width)
             windows = jnp.concatenate([halves[:-1], halves[1:]], axis=1)
         keys = (None,) * (self.layers + 1) if key is None else jax.random.split(key, self.layers + 1)
-        x = self.embed(windows) * jnp.asarray(self.width**0.5, self.dtype)
+        x = windows * jnp.asarray(self.width**0.5, self.dtype)
         x = x + self.positions[: windows.shape[1]].astype(self.dtype)
         x = self.drop(x, deterministic=key is None, rng=keys[-1])
         for block, block_key in zip(self.blocks, keys[:-1], strict=True):
