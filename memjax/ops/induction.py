@@ -34,7 +34,12 @@ class MIMNParams(NamedTuple):
 
 
 class MIMNInputs(NamedTuple):
-    """An item's share of the gates of controller and channel."""
+    """An item's share of all gates.
+
+    Attributes:
+        controller: of those of the LSTM.
+        channel: of those of a channel's GRU.
+    """
 
     controller: Float[Array, "*axes h4"]
     channel: Float[Array, "*axes W3"]
