@@ -19,8 +19,8 @@ HEADER = "userId,movieId,rating,timestamp\n"
 
 def test_ratings_are_sorted_by_time_and_items_get_ids_in_order_of_their_numbers(tmp_path):
     rows = [(2, 30, 9), (1, 20, 5), (1, 10, 3), (1, 40, 5), (2, 10, 1), (1, 30, 5), (1, 20, 4), (2, 20, 9)]
-    text = HEADER + "".join(f"{user},{item},{item / 10},{when}\r\n" for user, item, when in rows)
-    (tmp_path / "ratings.csv").write_text(text)
+    text = HEADER + "".join(f"{user},{item},{item / 10},{when}\n" for user, item, when in rows)
+    (tmp_path / "ratings.csv").write_bytes(text.replace("\n", "\r\n").encode())
     log = read_clicks(tmp_path / "ratings.csv")
     assert log.vocabulary == (10, 20, 30, 40)
     assert log.begin.tolist() == [0, 5, 8] and log.items.tolist() == [0, 1, 1, 2, 3, 0, 1, 2]
