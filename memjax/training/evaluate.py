@@ -67,7 +67,8 @@ def make_evaluator(
         order. Metrics: accuracy, answer_loss (nats; where there is one), answers, examples, and all but the loss
         for each value of each tag in `tags`. What diverged, so that its loss is not finite, is an error: counted in
         `diverged`, and answer_loss is NaN. unknown_labels: how many answers no model can give, if there are any; they
-        are errors. auc: of yes-or-no questions, all in one ranking; NaN where all answers are the same.
+        are errors. auc: of yes-or-no questions, all in one ranking, where both answers occur; NaN for scores
+        that are not finite.
     """
     tags = task.shape.tags
 
@@ -136,9 +137,11 @@ def make_evaluator(
 
 
 def _auc(clicked: list[Clicks]) -> dict[str, float]:
-    """The area under the curve of all yes-or-no questions together, if there are any."""
+    """The area under the curve of all yes-or-no questions together, if both answers occur."""
     if not clicked:
         return {}
     score, label = (np.concatenate([x.ravel() for x in each]) for each in zip(*clicked))
     score, label = score[label >= 0], label[label >= 0]
-    return {"auc": auc(score, label) if np.isfinite(score).all() and 0 < label.mean() < 1 else math.nan}
+    if len(np.unique(label)) < 2:
+        return {}
+    return {"auc": auc(score, label) if np.isfinite(score).all() else math.nan}

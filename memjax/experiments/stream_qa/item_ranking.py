@@ -67,7 +67,7 @@ def rank_items(
 
         return jax.lax.map(lambda inputs: one(*inputs), (stream, mask, items))  # what one stream needs fills the cache
 
-    rank, pairs = [], []
+    rank, pairs, order = [], [], []
     for batch, weight, users in evaluation_batches(task, layout, split, batch_size):
         asked = task.ranked(split, users)
         pair = np.stack([asked["target"], asked["popular"]], axis=1)
@@ -77,12 +77,14 @@ def rank_items(
         if every:
             rank.append(ranks(scores, asked["target"], asked["touched"]))
         pairs.append(np.take_along_axis(scores, pair, axis=1) if every else scores)
-    scores = np.concatenate(pairs)
+        order.append(users)
+    in_order = np.concatenate(order).argsort()  # whatever their batches were
+    scores = np.concatenate(pairs)[in_order]
     labels, users = np.broadcast_to([1, 0], scores.shape).ravel(), np.arange(len(scores)).repeat(2)
     found: dict[str, Any] = {"auc_popular": auc(scores.ravel(), labels)}
     found["auc_popular_interval"] = auc_interval(scores.ravel(), labels, users)
     if every:
-        values = np.concatenate(rank)
+        values = np.concatenate(rank)[in_order]
         for name, metric in METRICS.items():
             found |= {name: metric(values), f"{name}_interval": by_user_interval(metric, values)}
     return found
