@@ -15,6 +15,12 @@ gc.set_threshold(50_000, 20, 50)  # tracing makes many objects and little garbag
 jax.config.update("jax_num_cpu_devices", 8)
 jaxtyping.install_import_hook("memjax", "beartype.beartype")
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # what only a benchmark needs is tested too
+# Little is optimized, in one piece: more of them, to be compiled side by side, take a third longer in all.
+FLAGS = (
+    "--xla_backend_optimization_level=0",
+    "--xla_cpu_use_fusion_emitters=false",
+    "--xla_cpu_parallel_codegen_split_count=1",
+)
 
 
 def pytest_configure(config):
@@ -23,7 +29,7 @@ def pytest_configure(config):
     The processes that tests start find both in their environment. `pytest --cache-clear` forgets what is kept.
     """
     config.pluginmanager.register(room)  # after doctests too, which are outside of this folder
-    os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    os.environ["XLA_FLAGS"] = " ".join(FLAGS)
     kept = {
         "jax_compilation_cache_dir": str(config.cache.mkdir("compiled")),
         "jax_persistent_cache_min_compile_time_secs": 0.0,
