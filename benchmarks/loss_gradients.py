@@ -92,7 +92,9 @@ def main() -> None:
         found[folder.name] = measured = gradients(folder)
         relative = {name: norm / measured["norm"]["answer"] for name, norm in measured["norm"].items()}
         print(folder.name, {name: f"{ratio:.2f}x" for name, ratio in relative.items()}, measured["cosine"])
-    command = shlex.join(["python", "benchmarks/loss_gradients.py", *(f"runs/{run.name}" for run in arguments.runs)])
+    command = shlex.join(
+        ["python", "benchmarks/loss_gradients.py", *(f"runs/small/{run.name}" for run in arguments.runs)]
+    )
     result = {"command": command, "machine": platform.machine(), "jax": jax.__version__, "runs": found}
     arguments.out.write_text(json.dumps(result, indent=1) + "\n")
 

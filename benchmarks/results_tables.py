@@ -18,6 +18,7 @@ TABLES = {
     "demo": ("evidence_demo", runs.evidence),
     "small": ("evidence_small", runs.evidence),
     "slots": ("evidence_small", runs.slots),
+    "gradients": ("loss_gradients", runs.gradients),
     "memories": (EVIDENCE, runs.rehearsed),
     "steps": (EVIDENCE, runs.steps_needed),
     "babi": ("babi_single", runs.babi),

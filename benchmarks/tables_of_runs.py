@@ -49,6 +49,19 @@ def slots(found: dict) -> list[str]:
     return lines
 
 
+def gradients(found: dict) -> list[str]:
+    """How hard each loss pulls at the memory of a run, and the cosines between these pulls."""
+    first = next(iter(found["runs"].values()))
+    names, pairs = list(first["norm"]), list(first["cosine"])
+    head = ["run", "step", *names, *pairs]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for run, measured in found["runs"].items():
+        norms = [f"{measured['norm'][name]:.2f}" for name in names]
+        cosines = [f"{measured['cosine'][pair]:.2f}" for pair in pairs]
+        lines.append(f"| {' | '.join([run, format(measured['step'], ','), *norms, *cosines])} |")
+    return lines
+
+
 def of_tag(run: dict, tag: str, value: str) -> float | None:
     """Accuracy of a run where a tag has a value; None where the run is older than the tag."""
     return run["metrics"]["tags"].get(tag, {}).get(value, {}).get("accuracy")

@@ -88,7 +88,6 @@ def test_what_a_config_leaves_out_has_the_default_of_its_class_and_is_shown():
     config = from_mapping(least | {"training": {"steps": 5}})
     shown = to_mapping(config)
     assert set(shown) == set(given) and from_mapping(shown) == config
-    given["training"].setdefault("buckets", 1)  # the streams of evidence are of one length: it says nothing of them
     assert all(set(given[section]) == set(shown[section]) for section in given if section != "system")
     assert (shown["optimizer"]["learning_rate"], shown["rehearsal"]["mask_ratio"]) == (1e-3, 0.5)
     assert shown["memory"]["encoder"] == "transformer"
@@ -158,6 +157,8 @@ def test_a_missing_setting_has_its_classs_default_or_is_one_line_that_names_it(p
     if section == "memory" and key not in ("name", "slots"):  # a size of its own has the default of its class
         default = getattr(memories.registry["rehearsal"], key)
         assert from_mapping(given).memory.sizes[key] == default == to_mapping(from_mapping(given))["memory"][key]
+    elif path == "task.shortest":  # of a task's settings the one with a default
+        assert from_mapping(given).task.shortest == 0 == to_mapping(from_mapping(given))["task"]["shortest"]
     elif section not in ("memory", "task") and key not in ("steps", "sampler_steps"):  # the sampler needs some
         default = getattr(type(getattr(tiny(), section)), key)
         assert to_mapping(from_mapping(given | {"rehearsal": given["rehearsal"]}))[section][key] == default

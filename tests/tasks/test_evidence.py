@@ -98,8 +98,8 @@ def test_discrete_evidence_stays_within_its_half_and_a_fifth_of_the_stream(discr
     one = task("paper", discrete)
     keys = fold(np.uint64(3), np.arange(500))
     query, answer = np.arange(500) % 40, np.arange(500) % 30
-    facts, places = one._draw(keys, query, answer)
     spec = one.spec
+    facts, places = one._draw(keys, np.full(500, spec.length), query, answer)
     assert (np.diff(places, axis=1) > 0).all()
     assert (places[:, -1] - places[:, 0] < (0.2 * spec.length if discrete else spec.evidence)).all()
     assert ((places >= spec.length // 2) == (places[:, :1] >= spec.length // 2)).all()
