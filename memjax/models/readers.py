@@ -64,7 +64,7 @@ class ClassHead(nn.Module):
     """Logits over a fixed set of answers, after `layers` hidden ones; the paper (appendix A) prints none.
 
     The reader is linear in what it has read, so that without a hidden layer "is what was found what was asked?" is out
-    of reach: yes-or-no questions need one.
+    of reach: yes-or-no questions need one, and so do clicks.
     """
 
     classes: int
@@ -81,9 +81,11 @@ class ClassHead(nn.Module):
 class ClickHead(nn.Module):
     """One logit, as the logits of (no click, click): binary cross-entropy is their cross-entropy."""
 
+    layers: int
+
     @nn.compact
     def __call__(self, feature: Float[Array, "d"]) -> Float[Array, "2"]:
-        logit = nn.Dense(1, dtype=jnp.float32)(feature)
+        logit = ClassHead(1, self.layers, name="logit")(feature)
         return jnp.concatenate([jnp.zeros_like(logit), logit])
 
 
@@ -116,7 +118,7 @@ class Head(nn.Module):
     Args:
         shape: of the task.
         width: of what is read of a candidate.
-        layers: hidden ones, of a `ClassHead`.
+        layers: hidden ones, of a `ClassHead` or `ClickHead`.
         dtype: of the products of a `CandidateHead`.
     """
 
@@ -129,7 +131,7 @@ class Head(nn.Module):
         if self.shape.answer == "classes":
             self.score = ClassHead(self.shape.classes, self.layers)
         elif self.shape.answer == "click":
-            self.score = ClickHead()
+            self.score = ClickHead(self.layers)
         else:
             self.score = CandidateHead(self.shape.queries, self.width, self.dtype)
 

@@ -72,8 +72,7 @@ class Clicks:
 
     - Training, example i is of user `i % users`: the first segment has r items, drawn from 1 to N, so that every item
       comes to be asked; the stream has at most `length` items, from the user's first on, or from a random place where
-      the user has more. After each segment two questions, 2t - 2 and 2t - 1 of the batch after segment t: the next item
-      (label 1), and a negative (label 0).
+      the user has more. After each segment two questions: the next item (label 1), and a negative (label 0).
     - Valid and test: the last `length` items before the target, then the target and a negative. The items before the
       target of test include that of valid.
 
@@ -136,7 +135,7 @@ class Clicks:
             query_words=None,
             answer="click",
             classes=2,
-            questions=2 * segments,
+            questions=(segments, 2),
             query_is_item=True,
         )
 
@@ -167,10 +166,10 @@ class Clicks:
         return {
             "stream": stream.reshape(len(indices), self.shape.segments, size),
             "mask": mask.reshape(len(indices), self.shape.segments, size),
-            "query": query.reshape(len(indices), -1).astype(np.int32),
-            "label": np.stack([asked, np.zeros_like(asked)], -1).reshape(len(indices), -1).astype(np.int32),
-            "after": np.repeat(after, 2, axis=1).astype(np.int32),
-            "asked": np.repeat(asked, 2, axis=1),
+            "query": query.astype(np.int32),
+            "label": np.stack([asked, np.zeros_like(asked)], -1).astype(np.int32),
+            "after": after.astype(np.int32),
+            "asked": np.stack([asked, asked], -1),
         }
 
     def ranked(self, split: Split, indices: np.ndarray) -> dict[str, np.ndarray]:

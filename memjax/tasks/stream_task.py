@@ -25,8 +25,8 @@ class TaskShape:
             place among A texts of ids) or "click" (label in {0, 1}; classes is 2).
         classes: how many answers there are.
         tags: for each tag of an example, the names of its values, to split metrics by.
-        questions: Q, the most questions of a stream that is asked on the way; None for one that is asked once, at its
-            end.
+        questions: (A, M) of a stream that is asked on the way: how often at most, and how many questions at most each
+            time; None for one that is asked once, at its end.
         query_is_item: whether the query is an item, and embedded as those of the stream are; `queries` is then `items`.
     """
 
@@ -38,7 +38,7 @@ class TaskShape:
     answer: Literal["classes", "candidates", "click"]
     classes: int
     tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
-    questions: int | None = None
+    questions: tuple[int, int] | None = None
     query_is_item: bool = False
 
     def __post_init__(self):
@@ -58,8 +58,8 @@ class Task(Examples, Protocol):
 
     An example batch holds `stream [B, T, N]` int32, `mask [B, T, N]` bool, `query [B]` or `[B, W]` int32,
     `label [B]` int32, `candidates [B, A, W]` int32 where the answer is one of them, and an int32 `[B]` for each tag.
-    Where a stream is asked on the way, `query` and `label` have an axis Q behind B, and so have `after` int32, how many
-    segments have been read when the question comes, and `asked` bool, which questions are no padding.
+    Where a stream is asked on the way, there are `after [B, A]` int32, how many segments have been read each time;
+    `query` and `label` have the axes A, M behind B, and so has `asked` bool, which questions are no padding.
     The same (split, index) is always the same example, so that a resumed run sees what it would have seen.
 
     Attributes:
@@ -100,10 +100,12 @@ def _check(shape: TaskShape, batch: Batch) -> None:
         f"{list(stream.shape)} and {list(mask.shape)}",
     )
     require(mask.dtype == bool, f"the mask must be of true and false, not {mask.dtype}")
-    each = ("B", "Q") if way else ("B",)
+    each = ("B", "A", "M") if way else ("B",)
     words = () if shape.query_words is None else (shape.query_words,)
-    axes = {**dict.fromkeys(way, each), "query": (*each, *words), "label": each, **dict.fromkeys(shape.tags, ("B",))}
-    sizes = {"B": len(stream)} | (dict(zip("Q", batch["asked"].shape[1:])) if way else {})
+    axes = {"query": (*each, *words), "label": each, **dict.fromkeys(shape.tags, ("B",))}
+    if way:
+        axes = {"asked": each, "after": ("B", "A")} | axes
+    sizes = {"B": len(stream)} | (dict(zip("AM", batch["asked"].shape[1:])) if way else {})
     for name, named in axes.items():
         found, wanted = batch[name].shape, tuple(sizes.get(axis, axis) for axis in named)
         require(found == wanted, f"{name} must be [{', '.join(map(str, named))}], not {list(found)}")
@@ -120,12 +122,10 @@ def _check_asked(shape: TaskShape, batch: Batch) -> tuple[np.ndarray, np.ndarray
     """Queries and labels of the questions that are no padding. Raises `MemjaxError` for questions that cannot be."""
     asked = batch["asked"]
     require(asked.dtype == bool, f"asked must be of true and false, not {asked.dtype}")
-    require(
-        asked.shape[1] <= shape.questions,
-        f"a stream has {asked.shape[1]} questions; the task's shape says at most {shape.questions}",
-    )
-    require(asked.any(axis=1).all(), "a stream is not asked: every example needs at least one question")
-    check_ids("questions come after segments", batch["after"][asked], 0, shape.segments + 1)
+    for found, most, what in zip(asked.shape[1:], shape.questions, ("times", "questions each time")):
+        require(found <= most, f"a stream has {found} {what}; the task's shape says at most {most}")
+    require(asked.any(axis=(1, 2)).all(), "a stream is not asked: every example needs at least one question")
+    check_ids("questions come after segments", batch["after"][asked.any(axis=2)], 0, shape.segments + 1)
     return batch["query"][asked], batch["label"][asked]
 
 

@@ -15,7 +15,7 @@ from memjax.experiments.stream_qa.stream_qa_models import DIRECT, build
 from memjax.models import DIEN, RUM, Caser, DirectlyReason, GRU4Rec, MultiHopReason, RUMFeatures, SASRec
 from memjax.tasks import TaskShape
 
-CLICKS = TaskShape(9, 3, 2, 9, None, "click", 2, questions=2, query_is_item=True)
+CLICKS = TaskShape(9, 3, 2, 9, None, "click", 2, questions=(2, 2), query_is_item=True)
 RECOMMENDERS = {
     "gru4rec": GRU4Rec(CLICKS, 8),
     "caser": Caser(CLICKS, 8),
@@ -32,9 +32,10 @@ class Clicks(Told):
     shape = CLICKS
 
     def examples(self, split, indices):
-        rows = np.asarray(indices)[:, None] + np.arange(2)
+        rows = np.asarray(indices)[:, None, None] + np.arange(2)[:, None] + 3 * np.arange(2)
         batch = {name: x for name, x in super().examples(split, indices).items() if name in ("stream", "mask")}
-        asked, after = (rows % 3 > 0) | (np.arange(2) == 0), np.broadcast_to([2, 3], rows.shape)
+        asked = (rows % 3 > 0) | (np.arange(2)[:, None] == 0)
+        after = np.broadcast_to([2, 3], rows.shape[:2])
         return batch | {"query": rows * 5 % 9, "label": rows % 2, "asked": asked, "after": after}
 
 
@@ -89,11 +90,11 @@ def test_it_is_trained_on_its_answers_and_on_its_auxiliary_loss(settings, name):
         read = (one["stream"], one["mask"], one["after"])
         slots, aux_loss = model.apply(params, *read, key=key, method="memorize_at")
         auxiliary.append(float(aux_loss))
-        for question in np.flatnonzero(one["asked"]):
-            seen = jax.tree.map(lambda leaf, question=question: leaf[question], slots)
-            logit = np.float64(model.apply(params, seen, one["query"][question], method="answer")[1])
-            losses.append(np.log1p(np.exp(-logit if one["label"][question] else logit)))
-    assert len(losses) == 7
+        for time, question in np.argwhere(one["asked"]):
+            seen = jax.tree.map(lambda leaf, time=time: leaf[time], slots)
+            logit = np.float64(model.apply(params, seen, one["query"][time, question], method="answer")[1])
+            losses.append(np.log1p(np.exp(-logit if one["label"][time, question] else logit)))
+    assert 8 < len(losses) < 16
     np.testing.assert_allclose(metrics["answer_loss"], np.mean(losses), rtol=1e-5)
     np.testing.assert_allclose(total, np.mean(losses) + np.mean(auxiliary), rtol=1e-5)
     assert (np.mean(auxiliary) > 0) == (name == "sasrec")

@@ -16,7 +16,7 @@ from memjax.models import DIEN, RUM, Caser, GRU4Rec, RUMFeatures, SASRec
 from memjax.tasks.stream_task import TaskShape
 
 T, N, WIDTH, ITEMS, LAST, WINDOW, LAYERS = 6, 3, 8, 20, 3, 6, 2
-SHAPE = TaskShape(ITEMS, T, N, ITEMS, None, "click", 2, questions=T + 1, query_is_item=True)
+SHAPE = TaskShape(ITEMS, T, N, ITEMS, None, "click", 2, questions=(T + 1, 1), query_is_item=True)
 KEY = jax.random.key(7)
 SYSTEMS = {
     "gru4rec": GRU4Rec(SHAPE, WIDTH),

@@ -19,7 +19,7 @@ from memjax.experiments.stream_qa.stream_qa_models import build, build_sampler
 from memjax.tasks import TaskShape
 from memjax.training import experiment
 
-ITEMS, T, N, Q = 9, 4, 2, 5
+ITEMS, T, N, A, M = 9, 4, 2, 5, 3
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Seen:
     """Was this item in the stream so far? Asked after any segment, before the first one too."""
 
     notes = ()
-    shape = TaskShape(ITEMS, T, N, ITEMS, None, "click", 2, questions=Q, query_is_item=True)
+    shape = TaskShape(ITEMS, T, N, ITEMS, None, "click", 2, questions=(A, M), query_is_item=True)
     changed = staticmethod(lambda batch: batch)
 
     def __init__(self, spec):
@@ -43,13 +43,13 @@ class Seen:
     def examples(self, split, indices):
         random = np.random.default_rng(indices[0])
         rows = len(indices)
-        stream, query = random.integers(0, ITEMS, (rows, T, N)), random.integers(0, ITEMS, (rows, Q))
+        stream, query = random.integers(0, ITEMS, (rows, T, N)), random.integers(0, ITEMS, (rows, A, M))
         mask = np.ones((rows, T, N), bool)
         mask[:, 1, 1], mask[0, -1] = False, False
-        after = random.permuted(np.tile(np.arange(Q), (rows, 1)), axis=1) % (T + 1)
+        after = random.permuted(np.tile(np.arange(A), (rows, 1)), axis=1) % (T + 1)
         read = mask[:, None] & (np.arange(T) < after[..., None])[..., None]
-        label = ((stream[:, None] == query[..., None, None]) & read).any((2, 3)).astype(int)
-        asked = np.arange(Q) < 3 + np.arange(rows)[:, None] % 3
+        label = ((stream[:, None, None] == query[..., None, None]) & read[:, :, None]).any((3, 4)).astype(int)
+        asked = np.arange(A)[:, None] + np.arange(M) < 3 + np.arange(rows)[:, None, None] % 3
         return self.changed(
             {"stream": stream, "mask": mask, "query": query, "label": label, "after": after, "asked": asked}
         )
@@ -78,7 +78,7 @@ def by_prefix(model, params, batch):
         slots, _ = model.apply(params, stream, read, method="memorize")
         return model.apply(params, slots, query, method="answer")
 
-    of_stream = jax.vmap(one, (None, None, 0, 0))
+    of_stream = jax.vmap(jax.vmap(one, (None, None, None, 0)), (None, None, 0, 0))
     return np.asarray(
         jax.jit(jax.vmap(of_stream))(batch["stream"], batch["mask"], batch["after"], batch["query"]), np.float64
     )
@@ -94,7 +94,7 @@ def test_the_loss_and_the_measures_are_those_of_the_questions_one_by_one(setting
     params = jax.tree.map(lambda x: 3 * x + 0.1, params)  # away from zero biases and small logits
     logits = by_prefix(model, params, batch)
     asked = np.argwhere(np.asarray(batch["asked"]))
-    rows = [objectives.answer(logits[b, q], batch["label"][b, q]) for b, q in asked]
+    rows = [objectives.answer(logits[*place], batch["label"][*place]) for place in asked]
     want = objectives.means(rows)
 
     given = batch | {"key": jax.random.split(jax.random.key(1), 4)}
@@ -105,7 +105,7 @@ def test_the_loss_and_the_measures_are_those_of_the_questions_one_by_one(setting
 
     sums = jax.jit(jax.vmap(measure_answer, (None, None, 0)), static_argnums=0)(model, params, batch)
     np.testing.assert_allclose(sums.loss_sum.sum(), sum(row["answer_loss"] for row in rows), rtol=1e-5)
-    assert sums.total.tolist() == sums.loss_count.tolist() == batch["asked"].sum(1).tolist()
+    assert sums.total.tolist() == sums.loss_count.tolist() == batch["asked"].sum((1, 2)).tolist()
     assert sums.correct.sum() == sum(row["accuracy"] for row in rows)
     assert (sums.clicks.label == np.where(batch["asked"], batch["label"], -1)).all()
     np.testing.assert_allclose(sums.clicks.score, logits[..., 1] - logits[..., 0], atol=1e-4)
@@ -127,7 +127,9 @@ def test_padding_of_the_questions_changes_nothing(settings):
     loss = jax.jit(answer_objective(model))
     key = {"key": jax.random.split(jax.random.key(1), 4)}
     hidden = ~batch["asked"]
-    other = {name: jnp.where(hidden, 1 - (batch[name] > 0), batch[name]) for name in ("query", "label", "after")}
+    other = {name: jnp.where(hidden, 1 - (batch[name] > 0), batch[name]) for name in ("query", "label")}
+    other["after"] = jnp.where(hidden.all(2), 1 - (batch["after"] > 0), batch["after"])
+    assert (other["after"] != batch["after"]).any()
     assert (other["label"] != batch["label"]).any()
     assert loss(params, None, batch | key)[0] == loss(params, None, batch | other | key)[0]
 
@@ -137,10 +139,18 @@ def test_padding_of_the_questions_changes_nothing(settings):
     [
         (lambda b: {k: x for k, x in b.items() if k != "after"}, "a batch lacks after"),
         (lambda b: b | {"after": b["after"] + 1}, "questions come after segments from 1 to 5; they must be in [0, 5)"),
-        (lambda b: b | {"query": b["query"][:, 0]}, "query must be [B, Q], not [8]"),
+        (lambda b: b | {"query": b["query"][:, 0]}, "query must be [B, A, M], not [8, 3]"),
+        (lambda b: b | {"after": b["asked"].astype(int)}, "after must be [B, A], not [8, 5, 3]"),
         (lambda b: b | {"asked": b["asked"].astype(int)}, "asked must be of true and false, not int64"),
         (lambda b: b | {"asked": b["asked"] & False}, "a stream is not asked: every example needs at least one"),
-        (lambda b: b | {n: np.tile(b[n], 2) for n in ("query", "label", "after", "asked")}, "at most 5"),
+        (
+            lambda b: b | {n: np.repeat(b[n], 2, 1) for n in ("query", "label", "after", "asked")},
+            "a stream has 10 times; the task's shape says at most 5",
+        ),
+        (
+            lambda b: b | {n: np.repeat(b[n], 2, 2) for n in ("query", "label", "asked")},
+            "6 questions each time; the task's shape says at most 3",
+        ),
     ],
 )
 def test_questions_that_cannot_be_are_one_line(settings, change, words):
@@ -152,6 +162,6 @@ def test_questions_that_cannot_be_are_one_line(settings, change, words):
 
 def test_a_shape_that_contradicts_itself_is_one_line():
     with pytest.raises(MemjaxError, match="not by candidates"):
-        TaskShape(9, 3, 2, 9, None, "candidates", 2, questions=4)
+        TaskShape(9, 3, 2, 9, None, "candidates", 2, questions=(4, 1))
     with pytest.raises(MemjaxError, match="queries must be items"):
         TaskShape(9, 3, 2, 8, None, "click", 2, query_is_item=True)

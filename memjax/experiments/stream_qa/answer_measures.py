@@ -66,9 +66,9 @@ def cut_to(batch: Batch, segments: int) -> Batch:
     )
     cut = {name: batch[name][:, :segments] for name in ("stream", "mask")}
     if "asked" in batch:
-        # As many questions for each segment as before, where those behind are padding: again few shapes.
-        total, questions = batch["mask"].shape[1], batch["asked"].shape[1]
-        kept = -(-questions * segments // total)
+        # As many times for each segment as before, where those behind are padding: again few shapes.
+        total, times = batch["mask"].shape[1], batch["asked"].shape[1]
+        kept = -(-times * segments // total)
         if not batch["asked"][:, kept:].any():
             cut |= {name: batch[name][:, :kept] for name in ("query", "label", "after", "asked")}
     return batch | cut

@@ -15,11 +15,11 @@ from memjax.typing import Any, Array, Float, Key, Params
 
 
 class Answered(NamedTuple):
-    """What one pass over a stream gives; with a leading axis Q where it is asked on the way.
+    """What one pass over a stream gives.
 
     Attributes:
-        slots: that were asked.
-        logits: of the answers.
+        slots: that were asked; with a leading axis A where the stream is asked on the way.
+        logits: of the answers; with leading axes A, M there.
         aux_loss: the memory's own, one number.
     """
 
@@ -42,7 +42,9 @@ def answer(model: System, params: Params, example: Example, key: Key | None = No
         slots, aux_loss = _call(model, params, "memorize", stream, mask, key=key)
         return Answered(slots, _call(model, params, "answer", slots, query, example.get("candidates")), aux_loss)
     slots, aux_loss = _call(model, params, "memorize_at", stream, mask, example["after"], key=key)
-    return Answered(slots, jax.vmap(partial(_call, model, params, "answer"))(slots, query), aux_loss)
+    # Of the questions that come at one time, what depends on the slots alone is computed once.
+    one_time = jax.vmap(partial(_call, model, params, "answer"), (None, 0))
+    return Answered(slots, jax.vmap(one_time)(slots, query), aux_loss)
 
 
 def _answer_metrics(logits: Array, example: Example) -> Metrics:
@@ -133,9 +135,9 @@ def _rehearsed(slots: Slots, example: Example) -> tuple[Slots, Array, Array, Arr
     if "after" not in example:
         return slots, stream, mask, query
     tickets = jax.random.uniform(jax.random.fold_in(example["key"], 4), example["asked"].shape)
-    question = jnp.where(example["asked"], tickets, -1).argmax()
-    read = jnp.arange(len(mask)) < example["after"][question]
-    return jax.tree.map(lambda x: x[question], slots), stream, mask & read[:, None], query[question]
+    time, question = jnp.divmod(jnp.where(example["asked"], tickets, -1).argmax(), tickets.shape[1])
+    read = jnp.arange(len(mask)) < example["after"][time]
+    return jax.tree.map(lambda x: x[time], slots), stream, mask & read[:, None], query[time, question]
 
 
 def neighbours(batch: Example) -> Example:
@@ -145,7 +147,7 @@ def neighbours(batch: Example) -> Example:
 
 def init_params(model: System, key: Key, example: Example) -> Params:
     """Parameters of a system, from one example's shapes."""
-    query = example["query"] if "after" not in example else example["query"][0]
+    query = example["query"] if "after" not in example else example["query"][0, 0]
 
     def everything(model: Any, stream: Array, mask: Array, query: Array, candidates: Array | None) -> Array:
         slots, _ = model.memorize(stream, mask)

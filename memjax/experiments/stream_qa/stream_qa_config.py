@@ -77,7 +77,7 @@ class ModelConfig:
     Attributes:
         width: of items, slots and queries; even.
         hops: of the reader.
-        head_layers: hidden layers before the logits, of a task whose answers are classes.
+        head_layers: hidden layers before the logits, of a task whose answers are classes or clicks.
         dtype: of the products; parameters and state stay float32.
         item_scale: how many times larger than their embeddings items come into memory and rehearser; `sqrt(width)`
             gives their numbers size 1.
