@@ -50,7 +50,8 @@ def get_config(arg: str = "ml1m") -> ConfigDict:
     config.memory.update(
         {size: value for size, value in SIZES.items() if size in fields} | OWN.get(config.memory.name, {})
     )
-    config.model = ConfigDict({"width": 64, "hops": 1, "head_layers": 0, "dtype": "float32", "item_scale": 8.0})
+    # HPMN's code has two hidden layers before the click.
+    config.model = ConfigDict({"width": 64, "hops": 1, "head_layers": 2, "dtype": "float32", "item_scale": 8.0})
 
     config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})
     config.rehearsal.update(fragments=5 if continual else 6, mask_ratio=0.5, deterministic=False, negatives=200)

@@ -48,7 +48,7 @@ class Caser(Recommender):
         self.down = nn.Dense(self.vertical, dtype=self.dtype, name="vertical")
         self.drop = nn.Dropout(self.dropout)
         self.dense = nn.Dense(self.width, dtype=self.dtype)
-        self.bias = self.param("bias", nn.initializers.zeros, (self.shape.items,))
+        self.bias = self.param("bias", nn.initializers.zeros, (self.shape.queries,))
 
     def read(
         self, clicks: Int[Array, "L"], total: Int[Array, ""], counts: Int[Array, "Q"], key: Key | None
@@ -63,4 +63,4 @@ class Caser(Recommender):
         return one_slot(nn.relu(self.dense(found))), no_loss()
 
     def answer(self, slots: Slots, query: Int[Array, ""], candidates: None = None) -> Float[Array, "2"]:
-        return as_click(inner(slots.values[0], self.embed(query)) + self.bias[query])
+        return as_click(inner(slots.values[0], self.embed_query(query)) + self.bias[query])

@@ -68,7 +68,7 @@ class DIEN(Recommender):
         return slots, self.auxiliary * self.next_click_loss(interests, items, clicks, total, key)
 
     def answer(self, slots: Slots, query: Int[Array, ""], candidates: None = None) -> Float[Array, "2"]:
-        item, interests = self.embed(query), slots.values.astype(self.dtype)
+        item, interests = self.embed_query(query), slots.values.astype(self.dtype)
         weights = masked_softmax(inner(interests, self.w_attention.astype(self.dtype) @ item), slots.mask, axis=0)
 
         def step(state, inputs):

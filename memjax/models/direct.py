@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from memjax import ops
 from memjax.memories import Slots
 from memjax.memories.weights import additive_params, gru_params
+from memjax.models.embeddings import embed_query, is_like_an_item, item_embedding
 from memjax.models.readers import Head, MultiHopReader, QueryEncoder
 from memjax.ops.attention import masked_softmax
 from memjax.tasks.stream_task import TaskShape
@@ -32,13 +33,13 @@ class Direct(nn.Module):
     dtype: Any
 
     def setup(self):
-        self.embed = nn.Embed(self.shape.items, self.width, dtype=self.dtype)
+        self.embed = item_embedding(self.shape, self.width, self.dtype)
         self.query = QueryEncoder(self.shape.queries, self.width, self.dtype)
         self.head = Head(self.shape, self.width, self.head_layers, self.dtype)
 
     def encode_query(self, query: Int[Array, "*W"]) -> Float[Array, "d"]:
-        """A query as a vector: that of the item, where it is one."""
-        return self.embed(query) if self.shape.query_is_item else self.query(query)
+        """A query as a vector: that of the item where it is one, or of its parts where they are those of items."""
+        return embed_query(self.shape, self.embed, query) if is_like_an_item(self.shape) else self.query(query)
 
 
 def read_by(slots: Slots, count: Int[Array, "Q"]) -> Slots:

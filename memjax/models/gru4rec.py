@@ -27,7 +27,7 @@ class GRU4Rec(Recommender):
     def setup(self):
         super().setup()
         self.gru = gru_params(self, "gru", self.width, self.width)
-        self.bias = self.param("bias", nn.initializers.zeros, (self.shape.items,))
+        self.bias = self.param("bias", nn.initializers.zeros, (self.shape.queries,))
 
     def read(
         self, clicks: Int[Array, "L"], total: Int[Array, ""], counts: Int[Array, "Q"], key: Key | None
@@ -38,4 +38,4 @@ class GRU4Rec(Recommender):
         return one_slot(jnp.pad(states, ((1, 0), (0, 0)))[counts]), no_loss()
 
     def answer(self, slots: Slots, query: Int[Array, ""], candidates: None = None) -> Float[Array, "2"]:
-        return as_click(inner(slots.values[0], self.embed(query)) + self.bias[query])
+        return as_click(inner(slots.values[0], self.embed_query(query)) + self.bias[query])

@@ -4,6 +4,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from memjax.memories import Memory, Slots, memorize, memorize_at
+from memjax.models.embeddings import embed_query, is_like_an_item, item_embedding
 from memjax.models.fragments import Fragments
 from memjax.models.readers import Head, MultiHopReader, QueryEncoder
 from memjax.models.rehearser import Rehearser, rehearsal_losses
@@ -44,7 +45,7 @@ class MemoryModel(nn.Module):
     rehearser_position_std: float = 0.02
 
     def setup(self):
-        self.embed = nn.Embed(self.shape.items, self.width, dtype=self.dtype)
+        self.embed = item_embedding(self.shape, self.width, self.dtype)
         self.query = QueryEncoder(self.shape.queries, self.width, self.dtype)
         self.reader = MultiHopReader(self.width, self.width, self.hops)
         self.head = Head(self.shape, self.width, self.head_layers, self.dtype)
@@ -138,8 +139,10 @@ class MemoryModel(nn.Module):
         return self.head(self.reader(slots, self.encode_query(query)), candidates)
 
     def encode_query(self, query: Int[Array, "*W"]) -> Float[Array, "d"]:
-        """A query as a vector: that of the item, where it is one."""
-        return self.embed_items(query, jnp.array(True)) if self.shape.query_is_item else self.query(query)
+        """A query as a vector: of the size of the items where it is one, or has parts of theirs."""
+        if is_like_an_item(self.shape):
+            return embed_query(self.shape, self.embed, query) * self.item_scale
+        return self.query(query)
 
     def rehearse(
         self, slots: Slots, fragments: Fragments, *, negatives: int, key: Key

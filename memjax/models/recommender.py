@@ -9,12 +9,15 @@ import jax.numpy as jnp
 from memjax.checks import check_widths
 from memjax.errors import require
 from memjax.memories import Slots
+from memjax.models.embeddings import embed_query, is_like_an_item, item_embedding
 from memjax.tasks.stream_task import TaskShape
 from memjax.typing import Any, Array, Bool, Float, Int, Key
 
 
 class Recommender(nn.Module):
-    """A published system on tasks whose questions are items and whose answers are clicks; a yardstick, not a memory.
+    """A published system on tasks whose questions are items, or consist of their parts, and whose answers are clicks.
+
+    It is a yardstick, not a memory.
 
     It sees the stream as one list of clicks: what stands in which segment does not matter to it, and padding is passed
     over. What it keeps for `answer` may grow with the list. All items are ranked by `jax.vmap(answer, (None, 0))`; not
@@ -50,15 +53,15 @@ class Recommender(nn.Module):
         """Raises `MemjaxError` for a task and for sizes that it cannot have."""
         name = type(self).__name__
         require(
-            self.shape.answer == "click" and self.shape.query_is_item,
+            self.shape.answer == "click" and is_like_an_item(self.shape),
             f"{name} says whether an item is clicked next; it needs a task whose answers are clicks and whose queries "
-            "are items",
+            "are items, or consist of their parts",
         )
         require(self.shape.items > 1, f"{name} needs a task with at least 2 items")
         check_widths(self, "width")
 
     def setup(self):
-        self.embed = nn.Embed(self.shape.items, self.width, dtype=self.dtype)
+        self.embed = item_embedding(self.shape, self.width, self.dtype)
 
     def memorize(
         self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], *, key: Key | None = None
@@ -114,6 +117,10 @@ class Recommender(nn.Module):
             key: as of `memorize`.
         """
         raise NotImplementedError(f"{type(self).__name__} reads no clicks")
+
+    def embed_query(self, query: Int[Array, ""]) -> Float[Array, "d"]:
+        """The vector of what is asked."""
+        return embed_query(self.shape, self.embed, query)
 
     def newest(
         self, clicks: Int[Array, "L"], counts: Int[Array, "Q"], size: int

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from memjax import ops
 from memjax.memories import Slots
 from memjax.memories.encoders import EPSILON, Attention, FeedForward
+from memjax.models.embeddings import PartEmbed
 from memjax.models.fragments import Fragments
 from memjax.typing import Any, Array, Bool, Float, Int, Key
 
@@ -98,7 +99,7 @@ def rehearsal_losses(
     rehearser: Rehearser,
     slots: Slots,
     fragments: Fragments,
-    embed: nn.Embed,
+    embed: nn.Embed | PartEmbed,
     *,
     negatives: int,
     key: Key,

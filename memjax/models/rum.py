@@ -39,7 +39,7 @@ class RUM(Recommender):
         return Slots(*self.newest(clicks, counts, self.last)), no_loss()
 
     def answer(self, slots: Slots, query: Int[Array, ""], candidates: None = None) -> Float[Array, "2"]:
-        likeness = inner(slots.values, self.embed(query))
+        likeness = inner(slots.values, self.embed_query(query))
         return as_click(masked_softmax(likeness, slots.mask, axis=0) @ likeness)
 
 
@@ -89,5 +89,5 @@ class RUMFeatures(Recommender):
         return jax.nn.softmax(jnp.matmul(items, keys.T, preferred_element_type=jnp.float32))
 
     def answer(self, slots: Slots, query: Int[Array, ""], candidates: None = None) -> Float[Array, "2"]:
-        item = self.embed(query)
+        item = self.embed_query(query)
         return as_click(self.shares(item) @ inner(slots.values, item))

@@ -114,4 +114,4 @@ class SASRec(Recommender):
         return jnp.concatenate([x[0], x[1:, half:].reshape(-1, self.width)])[:length]
 
     def answer(self, slots: Slots, query: Int[Array, ""], candidates: None = None) -> Float[Array, "2"]:
-        return as_click(inner(slots.values[0], self.embed(query)))
+        return as_click(inner(slots.values[0], self.embed_query(query)))

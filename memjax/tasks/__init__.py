@@ -6,8 +6,10 @@ from memjax.tasks.clicks import Clicks, ClicksSpec
 from memjax.tasks.episodic import EpisodeShape, Episodic, EpisodicSpec
 from memjax.tasks.evidence import Evidence, EvidenceSpec
 from memjax.tasks.language import Language, LanguageSpec
+from memjax.tasks.learners import Learners, LearnersSpec
 from memjax.tasks.maze import MazeShape, MazeSpec, MazeTask
 from memjax.tasks.needle import Needle, NeedleSpec
+from memjax.tasks.parts import Parts
 from memjax.tasks.recall import Recall, RecallSpec
 from memjax.tasks.registry import create, name_of, register_task, registry
 from memjax.tasks.sequence import SequenceShape, SequenceTask
@@ -30,11 +32,14 @@ __all__ = [
     "EvidenceSpec",
     "Language",
     "LanguageSpec",
+    "Learners",
+    "LearnersSpec",
     "MazeShape",
     "MazeSpec",
     "MazeTask",
     "Needle",
     "NeedleSpec",
+    "Parts",
     "Recall",
     "RecallSpec",
     "SequenceShape",

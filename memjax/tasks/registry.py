@@ -11,6 +11,7 @@ from memjax.tasks.clicks import Clicks, ClicksSpec
 from memjax.tasks.episodic import Episodic, EpisodicSpec
 from memjax.tasks.evidence import Evidence, EvidenceSpec
 from memjax.tasks.language import Language, LanguageSpec
+from memjax.tasks.learners import Learners, LearnersSpec
 from memjax.tasks.maze import MazeSpec, MazeTask
 from memjax.tasks.needle import Needle, NeedleSpec
 from memjax.tasks.recall import Recall, RecallSpec
@@ -37,6 +38,7 @@ registry: dict[str, Entry] = {
     "episodic": Entry(EpisodicSpec, Episodic, "retention"),
     "evidence": Entry(EvidenceSpec, Evidence, "stream_qa"),
     "language": Entry(LanguageSpec, Language, "sequence"),
+    "learners": Entry(LearnersSpec, Learners, "stream_qa"),
     "maze": Entry(MazeSpec, MazeTask, "maze"),
     "needle": Entry(NeedleSpec, Needle, "sequence"),
     "recall": Entry(RecallSpec, Recall, "sequence"),

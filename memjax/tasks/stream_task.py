@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from memjax.errors import require
+from memjax.tasks.parts import Parts
 from memjax.typing import Batch, Examples, Split
 
 
@@ -24,10 +25,12 @@ class TaskShape:
         answer: "classes" (label in [0, classes), or -1 for an answer that is none of them), "candidates" (label is the
             place among A texts of ids) or "click" (label in {0, 1}; classes is 2).
         classes: how many answers there are.
-        tags: for each tag of an example, the names of its values, to split metrics by.
+        tags: for each tag of an example, or of a question on the way, the names of its values, to split metrics by.
         questions: (A, M) of a stream that is asked on the way: how often at most, and how many questions at most each
             time; None for one that is asked once, at its end.
         query_is_item: whether the query is an item, and embedded as those of the stream are; `queries` is then `items`.
+        item_parts: of which parts the items consist, if they do.
+        query_parts: of which of the same parts the queries consist, as a problem does that has no outcome yet.
     """
 
     items: int
@@ -40,6 +43,8 @@ class TaskShape:
     tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     questions: tuple[int, int] | None = None
     query_is_item: bool = False
+    item_parts: Parts | None = None
+    query_parts: Parts | None = None
 
     def __post_init__(self):
         require(
@@ -50,6 +55,21 @@ class TaskShape:
             not self.query_is_item or (self.queries == self.items and self.query_words is None),
             "a query that is an item is one id among the items: queries must be items, and query_words None",
         )
+        for name, parts, count in (
+            ("item_parts", self.item_parts, self.items),
+            ("query_parts", self.query_parts, self.queries),
+        ):
+            require(parts is None or len(parts) == count, f"{name} must have {count} rows, one for each id")
+        require(
+            self.query_parts is None
+            or (
+                self.item_parts is not None
+                and self.item_parts.count == self.query_parts.count
+                and self.query_words is None
+                and not self.query_is_item
+            ),
+            "a query has parts where items have parts, as many; it is then neither an item nor a text",
+        )
 
 
 @runtime_checkable
@@ -59,7 +79,8 @@ class Task(Examples, Protocol):
     An example batch holds `stream [B, T, N]` int32, `mask [B, T, N]` bool, `query [B]` or `[B, W]` int32,
     `label [B]` int32, `candidates [B, A, W]` int32 where the answer is one of them, and an int32 `[B]` for each tag.
     Where a stream is asked on the way, there are `after [B, A]` int32, how many segments have been read each time;
-    `query` and `label` have the axes A, M behind B, and so has `asked` bool, which questions are no padding.
+    `query` and `label` have the axes A, M behind B, and so has `asked` bool, which questions are no padding; and so
+    may have a tag where the answers are clicks.
     The same (split, index) is always the same example, so that a resumed run sees what it would have seen.
 
     Attributes:
@@ -102,7 +123,8 @@ def _check(shape: TaskShape, batch: Batch) -> None:
     require(mask.dtype == bool, f"the mask must be of true and false, not {mask.dtype}")
     each = ("B", "A", "M") if way else ("B",)
     words = () if shape.query_words is None else (shape.query_words,)
-    axes = {"query": (*each, *words), "label": each, **dict.fromkeys(shape.tags, ("B",))}
+    axes = {"query": (*each, *words), "label": each}
+    axes |= {tag: each if shape.answer == "click" and batch[tag].ndim > 1 else ("B",) for tag in shape.tags}
     if way:
         axes = {"asked": each, "after": ("B", "A")} | axes
     sizes = {"B": len(stream)} | (dict(zip("AM", batch["asked"].shape[1:])) if way else {})

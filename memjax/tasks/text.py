@@ -5,9 +5,12 @@ import tarfile
 import zipfile
 import zlib
 from pathlib import Path
+from typing import cast
 
 from memjax.archives import Budget, opened_tar, tar_member, unpacked, zip_member
 from memjax.errors import MemjaxError, require
+
+_TARS = (".tar.gz", ".tgz", ".tar")
 
 
 def read_text(path: Path) -> str:
@@ -16,7 +19,7 @@ def read_text(path: Path) -> str:
     Raises:
         MemjaxError: for a file that is missing, damaged, or no text.
     """
-    if path.name.endswith((".tar.gz", ".tgz", ".tar")):
+    if path.name.endswith(_TARS):
         return "\n".join(_tar_texts(path))
 
     def data() -> bytes:
@@ -27,9 +30,14 @@ def read_text(path: Path) -> str:
 
 
 def read_member(archive: Path, name: str) -> str:
-    """The text of one member of a zip archive, by its exact name."""
+    """The text of one member of a zip or tar archive, by its exact name."""
 
     def data() -> bytes:
+        if archive.name.endswith(_TARS):
+            with opened_tar(archive) as tar:
+                found = next((member for member in tar if member.isfile() and member.name == name), None)
+                require(found is not None, f"{archive} has no member {name}")
+                return tar_member(tar, cast(tarfile.TarInfo, found), Budget(archive)) or b""
         with zipfile.ZipFile(archive) as members:
             require(name in members.namelist(), f"{archive} has no member {name}")
             return zip_member(members, members.getinfo(name), Budget(archive))

@@ -65,14 +65,14 @@ def make_evaluator(
         `evaluate(params, split, limit=None, predictions=None) -> metrics`. limit: how many examples, spread evenly over
         the split. predictions: a list to which what was predicted of the examples is appended, one array in their
         order. Metrics: accuracy, answer_loss (nats; where there is one), answers, examples, and all but the loss
-        for each value of each tag in `tags`. What diverged, so that its loss is not finite, is an error: counted in
-        `diverged`, and answer_loss is NaN. unknown_labels: how many answers no model can give, if there are any; they
-        are errors. auc: of yes-or-no questions, all in one ranking, where both answers occur; NaN for scores
-        that are not finite.
+        for each value of each tag in `tags`; of a tag of questions accuracy, answers and auc. What diverged, so that
+        its loss is not finite, is an error: counted in `diverged`, and answer_loss is NaN. unknown_labels: how many
+        answers no model can give, if there are any; they are errors. auc: of yes-or-no questions, all in one ranking,
+        where both answers occur; NaN for scores that are not finite.
     """
     tags = task.shape.tags
 
-    def sums(params: Params, batch: dict, weight: jax.Array) -> tuple[dict, jax.Array | None, Clicks | None]:
+    def sums(params: Params, batch: dict, weight: jax.Array) -> tuple[dict, jax.Array | None, dict[str, jax.Array]]:
         params = jax.lax.with_sharding_constraint(params, replicated(mesh))
         measured = jax.vmap(measure, (None, 0))(params, batch)
         finite = jnp.isfinite(measured.loss_sum)
@@ -82,12 +82,13 @@ def make_evaluator(
         stacked = jnp.stack(columns, axis=1) * weight[:, None]
         totals = {"all": stacked.sum(0)}
         for tag, values in tags.items():
-            # At the highest precision: counts that a TPU would round.
-            totals[tag] = jnp.matmul(jax.nn.one_hot(batch[tag], len(values)).T, stacked, precision="highest")
-        clicks = measured.clicks
-        if clicks is not None:
-            clicks = clicks._replace(label=jnp.where(weight > 0, clicks.label.T, -1).T)
-        return totals, measured.prediction, clicks
+            if batch[tag].ndim == 1:
+                # At the highest precision: counts that a TPU would round.
+                totals[tag] = jnp.matmul(jax.nn.one_hot(batch[tag], len(values)).T, stacked, precision="highest")
+        if measured.clicks is None:
+            return totals, measured.prediction, {}
+        clicks = {"score": measured.clicks.score, "label": jnp.where(weight > 0, measured.clicks.label.T, -1).T}
+        return totals, measured.prediction, clicks | {tag: batch[tag] for tag in tags if batch[tag].ndim > 1}
 
     sums, rows = jax.jit(sums, out_shardings=replicated(mesh)), rows_here(mesh, batch_size)
 
@@ -96,26 +97,34 @@ def make_evaluator(
     ) -> dict[str, Any]:
         totals: dict[str, np.ndarray] = {}
         found: list[tuple[np.ndarray, np.ndarray]] = []
-        clicked: list[Clicks] = []
+        clicked: list[dict[str, np.ndarray]] = []
         for batch, weight, places in evaluation_batches(task, layout, split, batch_size, limit, rows):
             weighted = place_batch(mesh, {"weight": weight}, batch_size)
             part, predicted, clicks = jax.device_get(
                 sums(params, place_batch(mesh, batch, batch_size, layout.segmented), **weighted)
             )
             totals = {name: totals.get(name, 0) + value.astype(np.float64) for name, value in part.items()}
-            if clicks is not None:
-                clicked.append(clicks)
+            if clicks:
+                asked = clicks["label"] >= 0
+                clicked.append({name: x[asked] for name, x in clicks.items()})
             if predictions is not None and predicted is not None and jax.process_count() == 1:
                 found.append((predicted[weight > 0], places))
         if predictions is not None and found:
             shown, where = map(np.concatenate, zip(*found))
             predictions.append(shown[where.argsort()])
         loss_sum, loss_count, correct, total, unknown, diverged, examples = totals["all"]
+        questions = {name: np.concatenate([part[name] for part in clicked]) for name in (clicked[0] if clicked else ())}
         by_tag = {
             tag: {
                 value: {"accuracy": float(row[2] / row[3]), "answers": int(row[3]), "examples": int(row[-1])}
                 for value, row in zip(values, totals[tag])
                 if row[-1]
+            }
+            if tag in totals
+            else {
+                value: _of_clicks(questions, questions[tag] == number)
+                for number, value in enumerate(values)
+                if (questions[tag] == number).any()
             }
             for tag, values in tags.items()
         }
@@ -125,7 +134,7 @@ def make_evaluator(
         return {
             "accuracy": float(correct / total),
             **answer_loss,
-            **_auc(clicked),
+            **(_auc(questions["score"], questions["label"]) if questions else {}),
             "answers": int(total),
             "examples": int(examples),
             "diverged": int(diverged),
@@ -136,12 +145,14 @@ def make_evaluator(
     return evaluate
 
 
-def _auc(clicked: list[Clicks]) -> dict[str, float]:
+def _auc(score: np.ndarray, label: np.ndarray) -> dict[str, float]:
     """The area under the curve of all yes-or-no questions together, if both answers occur."""
-    if not clicked:
-        return {}
-    score, label = (np.concatenate([x.ravel() for x in each]) for each in zip(*clicked))
-    score, label = score[label >= 0], label[label >= 0]
     if len(np.unique(label)) < 2:
         return {}
     return {"auc": auc(score, label) if np.isfinite(score).all() else math.nan}
+
+
+def _of_clicks(questions: dict[str, np.ndarray], chosen: np.ndarray) -> dict[str, float]:
+    """What is measured of some of the yes-or-no questions."""
+    score, label = questions["score"][chosen], questions["label"][chosen]
+    return {"accuracy": float(((score > 0) == label).mean()), "answers": len(label), **_auc(score, label)}

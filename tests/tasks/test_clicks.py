@@ -98,7 +98,7 @@ def test_a_stream_is_what_came_before_and_the_positive_is_what_came_next(folder,
         last = len(history) - BACK[split]  # the place that may be asked last
         if split == "train":
             begins = [b for b in range(last + 1) if history[b : b + len(stream)] == stream]
-            assert after == [t for t in range(1, len(segments) + 1)]
+            assert after == list(range(1, len(segments) + 1))
             ends = np.cumsum([len(s) for s in segments])
             begins = [b for b in begins if [history[b + e] for e in ends if b + e <= last] == query[::2]]
             assert begins and (last > length or 0 in begins)
@@ -120,8 +120,8 @@ def test_what_is_asked_later_is_in_no_earlier_example(tmp_path, split):
         later = history[len(history) - BACK[split] + 1 :]
         positives = batch["asked"][row] & (batch["label"][row] == 1)
         assert later and not set(later) & {*flat(segments), *batch["query"][row][batch["asked"][row]].tolist()}
-        for time, question in np.argwhere(positives):
-            after, positive = batch["after"][row][time], batch["query"][row][time, question]
+        for moment, question in np.argwhere(positives):
+            after, positive = batch["after"][row][moment], batch["query"][row][moment, question]
             assert positive not in flat(segments[:after])
 
 
@@ -305,8 +305,8 @@ def test_no_user_of_the_real_file_is_asked_for_what_was_read():
         asked = batch["asked"][row]
         told = {*flat(segments), *batch["query"][row][asked].tolist()}
         assert not told & {int(ranked[split]["target"][row]) for split in ranked}
-        for time, question in np.argwhere(asked):
-            after, query = batch["after"][row][time], batch["query"][row][time, question]
+        for moment, question in np.argwhere(asked):
+            after, query = batch["after"][row][moment], batch["query"][row][moment, question]
             assert query not in flat(segments[:after])
         assert flat(stream_of(test, row))[-1] == ranked["valid"]["target"][row]
         assert not ranked["test"]["touched"][row, ranked["test"]["target"][row]]

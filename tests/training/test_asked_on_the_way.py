@@ -1,11 +1,13 @@
 """Streams that are asked on the way: what is minimised and measured, each question from its prefix alone."""
 
+import functools
 from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import sklearn.metrics
 from oracles import objectives
 from rich.console import Console
 
@@ -18,6 +20,7 @@ from memjax.experiments.stream_qa.rehearsal_objective import answer_objective, i
 from memjax.experiments.stream_qa.stream_qa_models import build, build_sampler
 from memjax.tasks import TaskShape
 from memjax.training import experiment
+from memjax.training.evaluate import make_evaluator
 
 ITEMS, T, N, A, M = 9, 4, 2, 5, 3
 
@@ -31,7 +34,7 @@ class Seen:
     """Was this item in the stream so far? Asked after any segment, before the first one too."""
 
     notes = ()
-    shape = TaskShape(ITEMS, T, N, ITEMS, None, "click", 2, questions=(A, M), query_is_item=True)
+    shape = TaskShape(ITEMS, T, N, ITEMS, None, "click", 2, {"odd": ("no", "yes")}, (A, M), query_is_item=True)
     changed = staticmethod(lambda batch: batch)
 
     def __init__(self, spec):
@@ -52,6 +55,7 @@ class Seen:
         asked = np.arange(A)[:, None] + np.arange(M) < 3 + np.arange(rows)[:, None, None] % 3
         return self.changed(
             {"stream": stream, "mask": mask, "query": query, "label": label, "after": after, "asked": asked}
+            | {"odd": query % 2}
         )
 
 
@@ -111,6 +115,27 @@ def test_the_loss_and_the_measures_are_those_of_the_questions_one_by_one(setting
     np.testing.assert_allclose(sums.clicks.score, logits[..., 1] - logits[..., 0], atol=1e-4)
 
 
+def test_a_split_is_measured_by_tags_of_its_questions(settings):
+    prepared = prepare(from_mapping(settings()))
+    model, task = build(prepared.config, Seen.shape), prepared.task
+    parts = [task.examples("test", np.arange(start, start + 8)) for start in (0, 8)]
+    batch = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    params = init_params(model, jax.random.key(0), {name: jnp.asarray(x[0]) for name, x in batch.items()})
+    params = jax.tree.map(lambda x: 3 * x + 0.1, params)
+    measure = functools.partial(measure_answer, model)
+    found = make_evaluator(measure, task, prepared.recipe.layout, prepared.mesh, 8)(params, "test")
+    logits = by_prefix(model, params, batch)
+    for number, name in enumerate(("no", "yes")):
+        rows = batch["asked"] & (batch["odd"] == number)
+        label, score = batch["label"][rows], (logits[..., 1] - logits[..., 0])[rows]
+        assert found["tags"]["odd"][name] == {
+            "accuracy": pytest.approx(((score > 0) == label).mean()),
+            "answers": len(label),
+            "auc": pytest.approx(sklearn.metrics.roc_auc_score(label, score)),
+        }
+    assert found["auc"] not in {value["auc"] for value in found["tags"]["odd"].values()}
+
+
 def test_it_trains_rehearsed_and_its_questions_are_ranked(settings, tmp_path):
     prepared = prepare(from_mapping(settings()))
     experiment.train(prepared, tmp_path / "run", Console(quiet=True))
@@ -141,14 +166,16 @@ def test_padding_of_the_questions_changes_nothing(settings):
         (lambda b: b | {"after": b["after"] + 1}, "questions come after segments from 1 to 5; they must be in [0, 5)"),
         (lambda b: b | {"query": b["query"][:, 0]}, "query must be [B, A, M], not [8, 3]"),
         (lambda b: b | {"after": b["asked"].astype(int)}, "after must be [B, A], not [8, 5, 3]"),
+        (lambda b: b | {"odd": b["odd"][:, 0]}, "odd must be [B, A, M], not [8, 3]"),
+        (lambda b: b | {"odd": b["odd"] + 1}, "the tag odd is from 1 to 2; they must be in [0, 2)"),
         (lambda b: b | {"asked": b["asked"].astype(int)}, "asked must be of true and false, not int64"),
         (lambda b: b | {"asked": b["asked"] & False}, "a stream is not asked: every example needs at least one"),
         (
-            lambda b: b | {n: np.repeat(b[n], 2, 1) for n in ("query", "label", "after", "asked")},
+            lambda b: b | {n: np.repeat(b[n], 2, 1) for n in ("query", "label", "after", "asked", "odd")},
             "a stream has 10 times; the task's shape says at most 5",
         ),
         (
-            lambda b: b | {n: np.repeat(b[n], 2, 2) for n in ("query", "label", "asked")},
+            lambda b: b | {n: np.repeat(b[n], 2, 2) for n in ("query", "label", "asked", "odd")},
             "6 questions each time; the task's shape says at most 3",
         ),
     ],

@@ -70,5 +70,6 @@ def cut_to(batch: Batch, segments: int) -> Batch:
         total, times = batch["mask"].shape[1], batch["asked"].shape[1]
         kept = -(-times * segments // total)
         if not batch["asked"][:, kept:].any():
-            cut |= {name: batch[name][:, :kept] for name in ("query", "label", "after", "asked")}
+            asked = [name for name, x in batch.items() if x.shape[:3] == batch["asked"].shape or name == "after"]
+            cut |= {name: batch[name][:, :kept] for name in asked if name not in cut}
     return batch | cut
