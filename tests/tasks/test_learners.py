@@ -1,7 +1,7 @@
 """Learners: every example against a slow reading of the files; each step is asked once, and never after it was read.
 
-Slips that were tried, each of which fails a test here: the outcome of a question left in its parts; a segment asked after
-it was read; fold f + 1 in train; the later half from the segment's middle; the end of a student who is cut left out.
+Slips that were tried, each of which fails a test here: the query of another problem; a segment asked after it was read;
+fold f + 1 in train; a later half without its first step; the end of a student who is cut left out.
 """
 
 import gzip
