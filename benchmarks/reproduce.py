@@ -12,6 +12,8 @@
     python benchmarks/reproduce.py recall
     python benchmarks/reproduce.py needle
     python benchmarks/reproduce.py language --data_dir=data
+    python benchmarks/reproduce.py learners --data_dir=data [--only=gru4rec]         fold 1; of ASSISTments 2017
+    python benchmarks/reproduce.py recommendation --data_dir=data                    of ml-1m.txt.gz
 
 Every run is a `memjax train` command, kept with its figures in results/TABLE.json, and can be stopped and taken up at
 any time. Several of these side by side, with different --only, share the work: --collect alone writes the file. What is
@@ -29,6 +31,7 @@ import sys
 from pathlib import Path
 
 import jax
+from downstream_rows import LEARNERS, RECOMMENDATION
 from evidence_rows import ABLATIONS, BASELINES, DEMO, MEDIUM, SMALL, VARIANTS
 
 from memjax import tasks
@@ -86,9 +89,11 @@ TABLES = (
     "evidence_memories",
     "evidence_small",
     "language",
+    "learners",
     "mazes",
     "needle",
     "recall",
+    "recommendation",
     "retention",
 )
 
@@ -109,6 +114,18 @@ def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str
             for seed in range(seeds)
             for name in BASELINES
             for kind, extra in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
+        }
+    if table in ("learners", "recommendation"):
+        config, rows = {
+            "learners": ("learners.py:assist2017", LEARNERS),
+            "recommendation": ("clicks.py:ml1m", RECOMMENDATION),
+        }[table]
+        return {
+            (row, seed): " ".join(
+                [f"--config=configs/{config},{variant},seed={seed}", *flags, f"--data_dir={data_dir}"]
+            )
+            for seed in range(seeds)
+            for row, (variant, flags) in rows.items()
         }
     if table == "babi_memories":
         return {

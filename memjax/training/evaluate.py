@@ -65,10 +65,10 @@ def make_evaluator(
         `evaluate(params, split, limit=None, predictions=None) -> metrics`. limit: how many examples, spread evenly over
         the split. predictions: a list to which what was predicted of the examples is appended, one array in their
         order. Metrics: accuracy, answer_loss (nats; where there is one), answers, examples, and all but the loss
-        for each value of each tag in `tags`; of a tag of questions accuracy, answers and auc. What diverged, so that
-        its loss is not finite, is an error: counted in `diverged`, and answer_loss is NaN. unknown_labels: how many
-        answers no model can give, if there are any; they are errors. auc: of yes-or-no questions, all in one ranking,
-        where both answers occur; NaN for scores that are not finite.
+        for each value of each tag in `tags`, auc of tags of questions alone. What diverged, so that its loss
+        is not finite, is an error: counted in `diverged`, and answer_loss is NaN. unknown_labels: how many answers no
+        model can give, if there are any; they are errors. auc: of yes-or-no questions, all in one ranking, where both
+        answers occur; NaN for scores that are not finite.
     """
     tags = task.shape.tags
 
@@ -106,7 +106,8 @@ def make_evaluator(
             totals = {name: totals.get(name, 0) + value.astype(np.float64) for name, value in part.items()}
             if clicks:
                 asked = clicks["label"] >= 0
-                clicked.append({name: x[asked] for name, x in clicks.items()})
+                of_example = {"example": np.nonzero(asked)[0] + len(clicked) * batch_size}
+                clicked.append({name: x[asked] for name, x in clicks.items()} | of_example)
             if predictions is not None and predicted is not None and jax.process_count() == 1:
                 found.append((predicted[weight > 0], places))
         if predictions is not None and found:
@@ -155,4 +156,5 @@ def _auc(score: np.ndarray, label: np.ndarray) -> dict[str, float]:
 def _of_clicks(questions: dict[str, np.ndarray], chosen: np.ndarray) -> dict[str, float]:
     """What is measured of some of the yes-or-no questions."""
     score, label = questions["score"][chosen], questions["label"][chosen]
-    return {"accuracy": float(((score > 0) == label).mean()), "answers": len(label), **_auc(score, label)}
+    found = {"accuracy": float(((score > 0) == label).mean()), **_auc(score, label)}
+    return found | {"answers": len(label), "examples": len(np.unique(questions["example"][chosen]))}

@@ -131,6 +131,7 @@ def test_a_split_is_measured_by_tags_of_its_questions(settings):
         assert found["tags"]["odd"][name] == {
             "accuracy": pytest.approx(((score > 0) == label).mean()),
             "answers": len(label),
+            "examples": rows.any((1, 2)).sum(),
             "auc": pytest.approx(sklearn.metrics.roc_auc_score(label, score)),
         }
     assert found["auc"] not in {value["auc"] for value in found["tags"]["odd"].values()}

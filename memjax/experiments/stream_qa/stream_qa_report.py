@@ -53,6 +53,10 @@ RANKED = (
     Column("HR@10 %", ("hr_10",), "percent", "higher"),
     Column("NDCG@10 %", ("ndcg_10",), "percent", "higher"),
 )
+HALVES = tuple(
+    Column(f"{half} AUC %", ("tags", "half", half, "auc"), "percent", "higher") for half in ("early", "later")
+)
+MEANING = "AUC: how often a question with yes scores above one with no; early and later, by halves of the streams."
 RANKING = (
     "AUC: how often the next item scores above one that the user never touched, drawn uniformly, or by popularity. HR "
     "and NDCG: the next item among all that the user has not touched yet."
@@ -86,6 +90,10 @@ def stream_qa_report(
         "familiarity_loss": 2 * math.log(2),
     }
     phases = (SAMPLER,) if sampler else ()
+    panels = (*tag_panels(tags), *OF_SLOTS)
+    if clicks:
+        columns = (AUC, *(HALVES if "half" in tags else ()), *(RANKED if ranked else ()), ACCURACY)
+        return Report(AUC.name, columns, panels, RANKING if ranked else MEANING, {"auc": 0.5, **guessing}, phases)
     if "half" in tags:
         early, later = (
             Column(f"{half} %", ("tags", "half", half, "accuracy"), "percent", "higher") for half in ("early", "later")
@@ -101,10 +109,6 @@ def stream_qa_report(
         meaning = "Early, later, all: accuracy where the evidence lies in the first half, the second half, anywhere."
         columns = (early, later, everything)
         return Report(everything.name, columns, (*others, places, *OF_SLOTS), meaning, guessing, phases)
-    panels = (*tag_panels(tags), *OF_SLOTS)
-    if clicks:
-        columns = (AUC, *(RANKED if ranked else ()), ACCURACY)
-        return Report(AUC.name, columns, panels, RANKING if ranked else "", {"auc": 0.5, **guessing}, phases)
     if len(tags.get("task", ())) > 1:
         path = ("tags", "task", "*", "accuracy")
         error = Column("mean error %", path, "error", "lower")

@@ -1,0 +1,28 @@
+"""The rows of the tables of clicks and learners: row -> what comes behind the config's first word, and which flags."""
+
+from memjax.experiments.stream_qa.stream_qa_models import DIRECT
+from memjax.memories import registry
+
+NO_REHEARSAL = ("--config.rehearsal.fragments=0",)
+RECOMMENDERS = [name for name in DIRECT if name not in ("directly", "multi_hop")]
+# The most telling rows first.
+MEMORIES = ["rehearsal", *(name for name in registry if name != "rehearsal")]
+RECOMMENDATION = {
+    **{name: (f"system={name}", ()) for name in ("gru4rec", "sasrec")},
+    **{
+        name + kind: (f"memory={name}", flags)
+        for name in MEMORIES
+        for kind, flags in ((" no rehearsal", NO_REHEARSAL), ("", ()))
+    },
+    **{name: (f"system={name}", ()) for name in RECOMMENDERS if name not in ("gru4rec", "sasrec")},
+}
+LEARNERS = {
+    **{name: (f"system={name}", ()) for name in ("gru4rec", "dien")},
+    **{
+        name + kind: (f"memory={name}", flags)
+        for name in MEMORIES
+        for kind, flags in ((" no rehearsal", NO_REHEARSAL), ("", ()))
+    },
+    "gru4rec stepwise": ("system=gru4rec,segment=1", ()),
+    **{f"{name} stepwise": (f"memory={name},segment=1", ()) for name in MEMORIES},
+}
