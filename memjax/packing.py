@@ -4,24 +4,28 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from memjax.errors import require
+from memjax.errors import MemjaxError, require
 from memjax.typing import Any
 
 
-def pack(rows: Any, streams: Sequence[Any], segment: int, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def pack(
+    rows: Any, streams: Sequence[Any], segment: int, count: int, width: int | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Streams of any lengths as one batch of few shapes: `(rows, stream, mask)`, as `write` takes them.
 
     Args:
         rows: which streams they are.
-        streams: for each row its ids, one after another.
+        streams: for each row its ids, or its vectors, one after another.
         segment: N, how many ids are in a segment.
         count: how many streams there are; rows that fill up the batch get this number, and are not written.
+        width: of vectors; None for ids.
 
     Returns:
-        The rows [R'], ids [R', T, N] and their mask, R' and T powers of two.
+        The rows [R'], ids [R', T, N] or vectors [R', T, N, d] and their mask, R' and T powers of two.
 
     Raises:
-        MemjaxError: for another number of streams than rows, and for a stream that is no list of whole numbers.
+        MemjaxError: for another number of streams than rows, and for a stream that is no list of whole numbers, or of
+            vectors of this width.
 
     >>> rows, stream, mask = pack([4, 2, 0], [[1, 2, 3], [], [5]], segment=2, count=9)
     >>> rows.tolist(), stream.shape, mask.sum((1, 2)).tolist()
@@ -32,19 +36,29 @@ def pack(rows: Any, streams: Sequence[Any], segment: int, count: int) -> tuple[n
         known.ndim == 1 and len(known) == len(streams),
         f"there must be a stream for each row; {len(streams)} streams do not fit rows of shape {list(known.shape)}",
     )
-    ids = [np.asarray(stream) if len(stream) else np.zeros(0, np.int32) for stream in streams]
-    for each in ids:
-        whole = each.ndim == 1 and np.issubdtype(each.dtype, np.integer)
-        require(whole, f"a stream is a list of whole numbers, not {each.dtype}{list(each.shape)}")
-    longest = max([1, *(-(-len(each) // segment) for each in ids)])
-    batch, segments = _power(len(ids)), _power(longest)
-    stream = np.zeros((batch, segments * segment), np.int32)
-    mask = np.zeros(stream.shape, bool)
-    for place, each in enumerate(ids):
+    kind, axes = (np.integer, ()) if width is None else (np.number, (width,))
+    what = "whole numbers" if width is None else f"vectors [{width}]"
+    empty = np.zeros((0, *axes), np.int32 if width is None else np.float32)
+    items = [_array(stream, what) if len(stream) else empty for stream in streams]
+    for each in items:
+        fits = each.ndim == 1 + len(axes) and each.shape[1:] == axes and np.issubdtype(each.dtype, kind)
+        require(fits, f"a stream is a list of {what}, not {each.dtype}{list(each.shape)}")
+    longest = max([1, *(-(-len(each) // segment) for each in items)])
+    batch, segments = _power(len(items)), _power(longest)
+    stream = np.zeros((batch, segments * segment, *axes), empty.dtype)
+    mask = np.zeros(stream.shape[:2], bool)
+    for place, each in enumerate(items):
         stream[place, : len(each)], mask[place, : len(each)] = each, True
     shape = batch, segments, segment
     filled = np.concatenate([known, np.full(batch - len(known), count, known.dtype if len(known) else np.int32)])
-    return filled, stream.reshape(shape), mask.reshape(shape)
+    return filled, stream.reshape(*shape, *axes), mask.reshape(shape)
+
+
+def _array(stream: Any, what: str) -> np.ndarray:
+    try:
+        return np.asarray(stream)
+    except ValueError:  # vectors of several widths
+        raise MemjaxError(f"a stream is a list of {what}, not of lists of several lengths") from None
 
 
 def _power(least: int) -> int:

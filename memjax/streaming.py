@@ -23,7 +23,7 @@ from memjax.files import replacing
 from memjax.models import MemoryModel
 from memjax.packing import pack
 from memjax.tasks.stream_task import check_ids
-from memjax.typing import Any, Array, Bool, Float, Int, Params, State
+from memjax.typing import Any, Array, Bool, Float, Int, Params, Shaped, State
 
 Rows = Int[Array, "R"] | Int[np.ndarray, "R"] | Sequence[int]
 
@@ -75,7 +75,7 @@ def write(
     params: Params,
     states: State,
     rows: Rows,
-    stream: Int[Array, "R T N"] | Int[np.ndarray, "R T N"] | Sequence[Any],
+    stream: Shaped[Array, "R T N *dv"] | Shaped[np.ndarray, "R T N *dv"] | Sequence[Any],
     mask: Bool[Array, "R T N"] | Bool[np.ndarray, "R T N"] | None = None,
 ) -> State:
     """The states after these rows of them have read on; the others as they were.
@@ -89,7 +89,7 @@ def write(
         params: its parameters.
         states: of all streams.
         rows: which streams go on, each once.
-        stream: the ids of their new segments; or, for each row, all new ids one after another.
+        stream: the ids or vectors of their new segments; or, for each row, all new ones one after another.
         mask: which of them are no padding; padding is at the end of a segment, or whole segments. None: see above.
 
     Returns:
@@ -101,14 +101,19 @@ def write(
     """
     _check_rows(rows, states, once=True)
     if mask is None:
-        rows, stream, mask = pack(rows, cast(Any, stream), model.shape.segment, _count(states))
+        rows, stream, mask = pack(rows, cast(Any, stream), model.shape.segment, _count(states), model.shape.item_width)
+    width = () if model.shape.item_width is None else (model.shape.item_width,)
     require(
-        np.ndim(stream) == 3 and np.shape(stream) == np.shape(mask) and np.shape(rows) == np.shape(stream)[:1],
+        np.ndim(mask) == 3 and np.shape(stream) == (*np.shape(mask), *width) and np.shape(rows) == np.shape(mask)[:1],
         f"stream and mask must be [rows, segments, items], for {np.shape(rows)} rows; not {np.shape(stream)} and "
-        f"{np.shape(mask)}",
+        f"{np.shape(mask)}" + (f"; items are vectors [{width[0]}]" if width else ""),
     )
     if not any(isinstance(x, jax.core.Tracer) for x in (stream, mask)):
-        _check_ids("the stream has items", np.asarray(stream)[np.asarray(mask, bool)], model.shape.items)
+        real = np.asarray(stream)[np.asarray(mask, bool)]
+        if width:
+            require(np.isfinite(real).all(), "the stream has vectors with numbers that are not finite")
+        else:
+            _check_ids("the stream has items", real, model.shape.items)
 
     return _write(model, params, states, *(jnp.asarray(x) for x in (rows, stream, mask)))
 

@@ -20,6 +20,7 @@ State = PyTree
 Key = PRNGKeyArray
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
+Stream = Int[Array, "T N"] | Float[Array, "T N dv"]  # ids of items, or items that are vectors
 Batch = dict[str, np.ndarray]  # of examples, on the host: arrays with a leading axis B, by name
 FloatDtype = Annotated[Any, "float16, bfloat16, float32 or float64, however JAX takes a dtype; or None"]
 

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 from memjax import ops
 from memjax.memories import Slots
 from memjax.memories.weights import additive_params, gru_params
-from memjax.models.embeddings import embed_query, is_like_an_item, item_embedding
+from memjax.models.embeddings import embed_query, embed_stream, is_like_an_item, item_embedding
 from memjax.models.readers import Head, MultiHopReader, QueryEncoder
 from memjax.ops.attention import masked_softmax
 from memjax.tasks.stream_task import TaskShape
-from memjax.typing import Any, Array, Bool, Float, Int, Key
+from memjax.typing import Any, Array, Bool, Float, Int, Key, Stream
 
 
 class Direct(nn.Module):
@@ -62,20 +62,20 @@ class DirectlyReason(Direct):
         super().setup()
         self.gru = gru_params(self, "gru", self.width, self.width)
 
-    def states(self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"]) -> tuple[Array, Array]:
+    def states(self, stream: Stream, mask: Bool[Array, "T N"]) -> tuple[Array, Array]:
         """The GRU's last state `[d]` and all of them `[T * N, d]`."""
-        items = self.embed(jnp.where(mask, stream, 0)).reshape(-1, self.width)
+        items = embed_stream(self.embed, stream, mask).reshape(-1, self.width)
         start = jnp.zeros_like(items, shape=(self.width,), dtype=jnp.float32)
         return ops.gru_scan(self.gru, start, items, mask.reshape(-1))
 
     def memorize(
-        self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], *, key: Key | None = None
+        self, stream: Stream, mask: Bool[Array, "T N"], *, key: Key | None = None
     ) -> tuple[Slots, Float[Array, ""]]:
         last, _ = self.states(stream, mask)
         return Slots(last[None], jnp.ones(1, bool)), jnp.zeros((), jnp.float32)
 
     def memorize_at(
-        self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], after: Int[Array, "Q"], *, key: Key | None = None
+        self, stream: Stream, mask: Bool[Array, "T N"], after: Int[Array, "Q"], *, key: Key | None = None
     ) -> tuple[Slots, Float[Array, ""]]:
         _, states = self.states(stream, mask)
         states = jnp.concatenate([jnp.zeros_like(states[:1]), states])  # of padding, that before it
@@ -106,13 +106,13 @@ class MultiHopReason(DirectlyReason):
         self.reader = MultiHopReader(self.width, self.width, self.hops)
 
     def memorize(
-        self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], *, key: Key | None = None
+        self, stream: Stream, mask: Bool[Array, "T N"], *, key: Key | None = None
     ) -> tuple[Slots, Float[Array, ""]]:
         _, states = self.states(stream, mask)
         return Slots(states, mask.reshape(-1)), jnp.zeros((), jnp.float32)
 
     def memorize_at(
-        self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], after: Int[Array, "Q"], *, key: Key | None = None
+        self, stream: Stream, mask: Bool[Array, "T N"], after: Int[Array, "Q"], *, key: Key | None = None
     ) -> tuple[Slots, Float[Array, ""]]:
         slots, aux_loss = self.memorize(stream, mask, key=key)
         return read_by(slots, after * stream.shape[1]), aux_loss
@@ -141,14 +141,14 @@ class HistorySampler(Direct):
         self.attention = additive_params(self, "attention", self.width, self.width, self.width)
 
     def memorize(
-        self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], *, key: Key | None = None
+        self, stream: Stream, mask: Bool[Array, "T N"], *, key: Key | None = None
     ) -> tuple[Slots, Float[Array, ""]]:
-        items = jnp.where(mask[..., None], self.embed(jnp.where(mask, stream, 0)), 0)
+        items = jnp.where(mask[..., None], embed_stream(self.embed, stream, mask), 0)
         means = items.sum(1) / jnp.maximum(mask.sum(1, keepdims=True), 1).astype(items.dtype)
         return Slots(means, mask.any(1)), jnp.zeros((), jnp.float32)
 
     def memorize_at(
-        self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], after: Int[Array, "Q"], *, key: Key | None = None
+        self, stream: Stream, mask: Bool[Array, "T N"], after: Int[Array, "Q"], *, key: Key | None = None
     ) -> tuple[Slots, Float[Array, ""]]:
         slots, aux_loss = self.memorize(stream, mask, key=key)
         return read_by(slots, after), aux_loss

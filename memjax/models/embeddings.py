@@ -1,11 +1,13 @@
-"""The vectors of items and of what is asked about them: one for each id, or the sum of those of its parts."""
+"""The vectors of items and of queries like them: one for each id, the sum of its parts', or a projection of vectors."""
+
+from typing import NamedTuple
 
 import flax.linen as nn
 import jax.numpy as jnp
 
 from memjax.tasks.parts import Parts
 from memjax.tasks.stream_task import TaskShape
-from memjax.typing import Any, Array, Float, Int
+from memjax.typing import Any, Array, Bool, Float, Int, Shaped
 
 
 class PartEmbed(nn.Module):
@@ -57,17 +59,53 @@ class PartEmbed(nn.Module):
         return self(jnp.arange(self.num_embeddings))
 
 
-def item_embedding(shape: TaskShape, width: int, dtype: Any) -> nn.Embed | PartEmbed:
-    """The module that embeds a task's items.
+class Table(NamedTuple):
+    """Vectors by their ids, as `flax.linen.Embed` has them.
+
+    Attributes:
+        embedding: the vectors.
+    """
+
+    embedding: Float[Array, "V d"]
+
+    def __call__(self, ids: Int[Array, "*axes"]) -> Float[Array, "*axes d"]:
+        return self.embedding[ids]
+
+    @property
+    def num_embeddings(self) -> int:
+        """How many there are."""
+        return len(self.embedding)
+
+
+ItemEmbed = nn.Embed | PartEmbed | nn.Dense  # what embeds ids, ids with parts, vectors
+
+
+def item_embedding(shape: TaskShape, width: int, dtype: Any) -> ItemEmbed:
+    """The module that embeds a task's items; those that are vectors are projected.
 
     Args:
         shape: of the task.
         width: of a vector.
         dtype: of the vectors.
     """
+    if shape.item_width is not None:
+        return nn.Dense(width, dtype=dtype)
     if shape.item_parts is None:
         return nn.Embed(shape.items, width, dtype=dtype)
     return PartEmbed(shape.item_parts, width, dtype)
+
+
+def embed_stream(
+    embed: ItemEmbed, stream: Shaped[Array, "*axes"], mask: Bool[Array, "*items"]
+) -> Float[Array, "*items d"]:
+    """The vectors of a stream's items, whatever stands in the padding.
+
+    Args:
+        embed: of the task's items.
+        stream: ids, with any leading axes; or vectors.
+        mask: which of them are no padding.
+    """
+    return embed(jnp.where(mask[..., None] if stream.ndim > mask.ndim else mask, stream, 0))
 
 
 def is_like_an_item(shape: TaskShape) -> bool:
@@ -75,7 +113,7 @@ def is_like_an_item(shape: TaskShape) -> bool:
     return shape.query_is_item or shape.query_parts is not None
 
 
-def embed_query(shape: TaskShape, embed: nn.Embed | PartEmbed, query: Int[Array, ""]) -> Float[Array, "d"]:
+def embed_query(shape: TaskShape, embed: ItemEmbed, query: Int[Array, ""]) -> Float[Array, "d"]:
     """The vector of a query that is like an item.
 
     Args:
@@ -83,4 +121,4 @@ def embed_query(shape: TaskShape, embed: nn.Embed | PartEmbed, query: Int[Array,
         embed: of its items.
         query: its id.
     """
-    return embed(query) if shape.query_is_item else embed.of(query, shape.query_parts)
+    return embed(query) if shape.query_parts is None else embed.of(query, shape.query_parts)

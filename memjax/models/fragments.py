@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from memjax.typing import Array, Bool, Float, Int, Key
+from memjax.typing import Array, Bool, Float, Int, Key, Stream
 
 
 class Fragments(NamedTuple):
@@ -29,6 +29,45 @@ class Fragments(NamedTuple):
     hidden: Bool[Array, "F N"]
     drawn: Bool[Array, "F"]
     contrast: Bool[Array, "F"]
+
+
+class Among(NamedTuple):
+    """The items of a stream, among which a hidden one is to be told.
+
+    Attributes:
+        ids: of them.
+        real: which are no padding.
+    """
+
+    ids: Int[Array, "L"]
+    real: Bool[Array, "L"]
+
+
+def as_ids(
+    stream: Stream, mask: Bool[Array, "T N"], other: Stream, other_mask: Bool[Array, "T N"]
+) -> tuple[Int[Array, "T N"], Int[Array, "T N"], Float[Array, "V dv"] | None]:
+    """Two streams as ids: those of vectors by their places, one stream behind the other.
+
+    Args:
+        stream: of ids, or of vectors.
+        mask: which of its items are no padding.
+        other: a stream of the same kind.
+        other_mask: which of its items are no padding.
+
+    Returns:
+        Both as ids, and the vectors of these ids, 0 for padding; None where they were ids before.
+
+    >>> import jax.numpy as jnp
+    >>> mask = jnp.ones((2, 3), bool)
+    >>> ids, other, vectors = as_ids(jnp.zeros((2, 3, 5)), mask, jnp.ones((2, 3, 5)), mask)
+    >>> ids.tolist(), other.tolist(), vectors.shape
+    ([[0, 1, 2], [3, 4, 5]], [[6, 7, 8], [9, 10, 11]], (12, 5))
+    """
+    if stream.ndim == 2:
+        return stream, other, None
+    ids = jnp.arange(mask.size).reshape(mask.shape)
+    both = jnp.where(mask[..., None], stream, 0), jnp.where(other_mask[..., None], other, 0)
+    return ids, ids.size + ids, jnp.concatenate([x.reshape(-1, x.shape[-1]) for x in both])
 
 
 def choose(key: Key, among: Bool[Array, "*F N"], ratio: float) -> Bool[Array, "*F N"]:

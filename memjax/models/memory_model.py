@@ -4,12 +4,12 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from memjax.memories import Memory, Slots, memorize, memorize_at
-from memjax.models.embeddings import embed_query, is_like_an_item, item_embedding
-from memjax.models.fragments import Fragments
+from memjax.models.embeddings import PartEmbed, Table, embed_query, embed_stream, is_like_an_item, item_embedding
+from memjax.models.fragments import Among, Fragments
 from memjax.models.readers import Head, MultiHopReader, QueryEncoder
 from memjax.models.rehearser import Rehearser, rehearsal_losses
 from memjax.tasks.stream_task import TaskShape
-from memjax.typing import Any, Array, Bool, Float, Int, Key, State
+from memjax.typing import Any, Array, Bool, Float, Int, Key, Shaped, State, Stream
 
 
 class MemoryModel(nn.Module):
@@ -61,12 +61,12 @@ class MemoryModel(nn.Module):
         )
 
     def memorize(
-        self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], *, key: Key | None = None
+        self, stream: Stream, mask: Bool[Array, "T N"], *, key: Key | None = None
     ) -> tuple[Slots, Float[Array, ""]]:
         """Reads the stream once.
 
         Args:
-            stream: item ids; they must be in range, see `tasks.check_batch`.
+            stream: item ids, in range, or vectors, finite; see `tasks.check_batch`.
             mask: which of them are no padding.
             key: as of `memories.memorize`.
 
@@ -77,7 +77,7 @@ class MemoryModel(nn.Module):
         return self.memory.slots(state), aux_loss
 
     def memorize_at(
-        self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], after: Int[Array, "Q"], *, key: Key | None = None
+        self, stream: Stream, mask: Bool[Array, "T N"], after: Int[Array, "Q"], *, key: Key | None = None
     ) -> tuple[Slots, Float[Array, ""]]:
         """Reads the stream once, and shows the slots at each question.
 
@@ -98,7 +98,7 @@ class MemoryModel(nn.Module):
         return self.memory.initial_state()
 
     def write(
-        self, state: State, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], *, key: Key | None = None
+        self, state: State, stream: Stream, mask: Bool[Array, "T N"], *, key: Key | None = None
     ) -> tuple[State, Float[Array, ""]]:
         """Reads a stream on from a state, as if all of it had come at once.
 
@@ -113,14 +113,14 @@ class MemoryModel(nn.Module):
         """
         return memorize(self.memory, self.embed_items(stream, mask), mask, state=state, key=key)
 
-    def embed_items(self, stream: Int[Array, "*axes"], mask: Bool[Array, "*axes"]) -> Float[Array, "*axes d"]:
+    def embed_items(self, stream: Shaped[Array, "*axes"], mask: Bool[Array, "*items"]) -> Float[Array, "*items d"]:
         """Items as they come into the memory.
 
         Args:
-            stream: item ids, with any leading axes.
+            stream: item ids or vectors, with any leading axes.
             mask: which of them are no padding.
         """
-        return self.embed(jnp.where(mask, stream, 0)) * self.item_scale
+        return embed_stream(self.embed, stream, mask) * self.item_scale
 
     def slots(self, state: State) -> Slots:
         """What a state can be asked through."""
@@ -145,7 +145,14 @@ class MemoryModel(nn.Module):
         return self.query(query)
 
     def rehearse(
-        self, slots: Slots, fragments: Fragments, *, negatives: int, key: Key
+        self,
+        slots: Slots,
+        fragments: Fragments,
+        *,
+        negatives: int,
+        key: Key,
+        vectors: Float[Array, "V dv"] | None = None,
+        among: Among | None = None,
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """What rehearsal teaches: to recall fragments from the slots, and to know them again.
 
@@ -154,18 +161,37 @@ class MemoryModel(nn.Module):
             fragments: of its stream.
             negatives: from how many drawn items a hidden one is told; 0 for all items.
             key: to draw them with.
+            vectors: of the fragments' ids, where items are vectors; see `fragments.as_ids`.
+            among: the stream's items, from which they are drawn; without, from all items.
 
         Returns:
             The recollection and the familiarity loss.
         """
-        return rehearsal_losses(self.rehearser, slots, fragments, self.embed, negatives=negatives, key=key)
+        return rehearsal_losses(
+            self.rehearser, slots, fragments, self._table(vectors), negatives=negatives, key=key, among=among
+        )
 
-    def recollect(self, slots: Slots, fragments: Fragments) -> Int[Array, "F N"]:
+    def recollect(
+        self,
+        slots: Slots,
+        fragments: Fragments,
+        vectors: Float[Array, "V dv"] | None = None,
+        among: Among | None = None,
+    ) -> Int[Array, "F N"]:
         """The item that the rehearser holds likeliest at each place of some fragments.
 
         Args:
             slots: of the memory.
             fragments: of its stream; what is hidden in them is not looked at.
+            vectors: as of `rehearse`.
+            among: the items of which it is one; without, all items.
         """
-        predicted, _ = self.rehearser(slots, self.embed(fragments.items), fragments.real, fragments.hidden)
-        return jnp.einsum("fnd,vd->fnv", predicted, self.embed.embedding.astype(predicted.dtype)).argmax(-1)
+        table = self._table(vectors)
+        predicted, _ = self.rehearser(slots, table(fragments.items), fragments.real, fragments.hidden)
+        if among is None:
+            return jnp.einsum("fnd,vd->fnv", predicted, table.embedding.astype(predicted.dtype)).argmax(-1)
+        scores = jnp.einsum("fnd,vd->fnv", predicted, table(among.ids).astype(predicted.dtype))
+        return among.ids[jnp.where(among.real, scores, -jnp.inf).argmax(-1)]
+
+    def _table(self, vectors: Array | None) -> nn.Embed | PartEmbed | Table:
+        return self.embed if vectors is None else Table(self.embed(vectors))

@@ -57,7 +57,7 @@ class Recommender(nn.Module):
             f"{name} says whether an item is clicked next; it needs a task whose answers are clicks and whose queries "
             "are items, or consist of their parts",
         )
-        require(self.shape.items > 1, f"{name} needs a task with at least 2 items")
+        require(self.shape.items > 1, f"{name} needs a task with at least 2 items, as ids")
         check_widths(self, "width")
 
     def setup(self):

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from memjax import ops
 from memjax.memories import Slots
 from memjax.memories.encoders import EPSILON, Attention, FeedForward
-from memjax.models.embeddings import PartEmbed
-from memjax.models.fragments import Fragments
+from memjax.models.embeddings import PartEmbed, Table
+from memjax.models.fragments import Among, Fragments
 from memjax.typing import Any, Array, Bool, Float, Int, Key
 
 
@@ -99,10 +99,11 @@ def rehearsal_losses(
     rehearser: Rehearser,
     slots: Slots,
     fragments: Fragments,
-    embed: nn.Embed | PartEmbed,
+    embed: nn.Embed | PartEmbed | Table,
     *,
     negatives: int,
     key: Key,
+    among: Among | None = None,
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """The losses of one stream's fragments.
 
@@ -113,6 +114,7 @@ def rehearsal_losses(
         embed: of the items.
         negatives: from how many drawn items a hidden one is told; 0 for the whole vocabulary.
         key: to draw them with.
+        among: the stream's items, from which they are drawn; without, from the whole vocabulary.
 
     Returns:
         The recollection and the familiarity loss.
@@ -127,7 +129,10 @@ def rehearsal_losses(
     if not negatives:
         targets, valid, candidates = fragments.items, None, embed.embedding
     else:
-        targets, valid, ids = sampled_candidates(key, fragments.items, negatives, embed.num_embeddings)
+        if among is None:
+            targets, valid, ids = sampled_candidates(key, fragments.items, negatives, embed.num_embeddings)
+        else:
+            targets, valid, ids = stream_candidates(key, fragments.items, negatives, among)
         candidates = embed(ids)
     per_fragment = jax.vmap(lambda p, t, h, v: ops.recollection_loss(p, candidates, t, h, valid=v))
     losses_F = per_fragment(predicted, targets, fragments.hidden, valid)
@@ -157,3 +162,25 @@ def sampled_candidates(
     targets = jnp.arange(flat.size).reshape(items.shape)
     sampled = jnp.arange(ids.size) >= flat.size
     return targets, sampled & (ids != items[..., None]), ids
+
+
+def stream_candidates(
+    key: Key, items: Int[Array, "F N"], negatives: int, among: Among
+) -> tuple[Int[Array, "F N"], Bool[Array, "F N FN_J"], Int[Array, "FN_J"]]:
+    """As `sampled_candidates`, but the J drawn ones are items of the same stream, each place of it at most once.
+
+    What a stream is like says nothing then of which of its items is hidden.
+
+    Args:
+        key: to draw with.
+        items: the true ones.
+        negatives: J; a shorter stream gives as many as it has.
+        among: the stream's items.
+    """
+    flat = items.reshape(-1)
+    tickets = jnp.where(among.real, jax.random.uniform(key, among.ids.shape), -1)
+    highest, places = jax.lax.top_k(tickets, min(negatives, among.ids.size))
+    ids = jnp.concatenate([flat, among.ids[places]])
+    targets = jnp.arange(flat.size).reshape(items.shape)
+    drawn = jnp.concatenate([jnp.zeros(flat.size, bool), highest >= 0])
+    return targets, drawn & (ids != items[..., None]), ids

@@ -146,8 +146,10 @@ def _read(spec: LearnersSpec) -> dict[Split, LearnerLog]:
 def _joined(logs: list[LearnerLog]) -> LearnerLog:
     """The students of some files as of one."""
     counts = np.concatenate([np.diff(log.begin) for log in logs])
-    steps = (np.concatenate([getattr(log, name) for log in logs]) for name in ("problems", "skills", "right"))
-    return LearnerLog(*steps, np.append(0, counts.cumsum()))
+    problems, skills, right = (
+        np.concatenate([getattr(log, name) for log in logs]) for name in ("problems", "skills", "right")
+    )
+    return LearnerLog(problems, skills, right, np.append(0, counts.cumsum()))
 
 
 def _rows(pairs: np.ndarray, log: LearnerLog) -> np.ndarray:

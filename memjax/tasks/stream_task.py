@@ -17,7 +17,7 @@ class TaskShape:
     """Everything that a model must know of a task before it sees an example.
 
     Attributes:
-        items: ids of the stream's items are in [0, items).
+        items: ids of the stream's items are in [0, items); 0 where they are vectors.
         segments: T, of a stream.
         segment: N, the items of a segment.
         queries: ids of the query are in [0, queries).
@@ -29,6 +29,7 @@ class TaskShape:
         questions: (A, M) of a stream that is asked on the way: how often at most, and how many questions at most each
             time; None for one that is asked once, at its end.
         query_is_item: whether the query is an item, and embedded as those of the stream are; `queries` is then `items`.
+        item_width: d of items that are vectors, `[d]` each; None where they are ids.
         item_parts: of which parts the items consist, if they do.
         query_parts: of which of the same parts the queries consist, as a problem does that has no outcome yet.
     """
@@ -43,6 +44,7 @@ class TaskShape:
     tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     questions: tuple[int, int] | None = None
     query_is_item: bool = False
+    item_width: int | None = None
     item_parts: Parts | None = None
     query_parts: Parts | None = None
 
@@ -54,6 +56,13 @@ class TaskShape:
         require(
             not self.query_is_item or (self.queries == self.items and self.query_words is None),
             "a query that is an item is one id among the items: queries must be items, and query_words None",
+        )
+        require(
+            (self.items == 0 and self.item_width >= 1 and not self.query_is_item and self.item_parts is None)
+            if self.item_width is not None
+            else self.items >= 1,
+            "items are ids, of which there is at least one, or vectors: then items is 0, item_width at least 1, and no "
+            "query is an item",
         )
         for name, parts, count in (
             ("item_parts", self.item_parts, self.items),
@@ -76,8 +85,9 @@ class TaskShape:
 class Task(Examples, Protocol):
     """A task: fixed shapes, and any batch of examples at once.
 
-    An example batch holds `stream [B, T, N]` int32, `mask [B, T, N]` bool, `query [B]` or `[B, W]` int32,
-    `label [B]` int32, `candidates [B, A, W]` int32 where the answer is one of them, and an int32 `[B]` for each tag.
+    An example batch holds `stream [B, T, N]` int32, or `[B, T, N, d]` float32 where items are vectors, `mask [B, T, N]`
+    bool, `query [B]` or `[B, W]` int32, `label [B]` int32, `candidates [B, A, W]` int32 where the answer is one of
+    them, and an int32 `[B]` for each tag.
     Where a stream is asked on the way, there are `after [B, A]` int32, how many segments have been read each time;
     `query` and `label` have the axes A, M behind B, and so has `asked` bool, which questions are no padding; and so
     may have a tag where the answers are clicks.
@@ -115,9 +125,11 @@ def _check(shape: TaskShape, batch: Batch) -> None:
     stream, mask = batch["stream"], batch["mask"]
     require(len(stream) > 0, "a batch needs at least one example")
     segments = (len(stream), shape.segments, shape.segment)
+    vector = () if shape.item_width is None else (shape.item_width,)
+    of_vectors = f", vectors [{shape.item_width}]" if vector else ""
     require(
-        stream.shape == segments == mask.shape,
-        f"stream and mask must be [B, {shape.segments}, {shape.segment}], as the task's shape says, not "
+        stream.shape == (*segments, *vector) and mask.shape == segments,
+        f"stream and mask must be [B, {shape.segments}, {shape.segment}]{of_vectors}, as the task's shape says, not "
         f"{list(stream.shape)} and {list(mask.shape)}",
     )
     require(mask.dtype == bool, f"the mask must be of true and false, not {mask.dtype}")
@@ -132,7 +144,11 @@ def _check(shape: TaskShape, batch: Batch) -> None:
         found, wanted = batch[name].shape, tuple(sizes.get(axis, axis) for axis in named)
         require(found == wanted, f"{name} must be [{', '.join(map(str, named))}], not {list(found)}")
     require(mask.any(axis=(1, 2)).all(), "a stream is empty: every example needs at least one item")
-    check_ids("the stream has item ids", stream[mask], 0, shape.items)
+    if vector:
+        require(np.issubdtype(stream.dtype, np.floating), f"vectors of a stream must be floats, not {stream.dtype}")
+        require(np.isfinite(stream[mask]).all(), "the stream has vectors with numbers that are not finite")
+    else:
+        check_ids("the stream has item ids", stream[mask], 0, shape.items)
     query, label = _check_asked(shape, batch) if way else (batch["query"], batch["label"])
     check_ids("the query has ids", query, 0, shape.queries)
     answers = batch["candidates"].shape[1] if "candidates" in batch else shape.classes
@@ -144,7 +160,7 @@ def _check_asked(shape: TaskShape, batch: Batch) -> tuple[np.ndarray, np.ndarray
     """Queries and labels of the questions that are no padding. Raises `MemjaxError` for questions that cannot be."""
     asked = batch["asked"]
     require(asked.dtype == bool, f"asked must be of true and false, not {asked.dtype}")
-    for found, most, what in zip(asked.shape[1:], shape.questions, ("times", "questions each time")):
+    for found, most, what in zip(asked.shape[1:], shape.questions or (), ("times", "questions each time")):
         require(found <= most, f"a stream has {found} {what}; the task's shape says at most {most}")
     require(asked.any(axis=(1, 2)).all(), "a stream is not asked: every example needs at least one question")
     check_ids("questions come after segments", batch["after"][asked.any(axis=2)], 0, shape.segments + 1)

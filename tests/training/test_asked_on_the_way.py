@@ -18,6 +18,7 @@ from memjax.experiments.reading import from_mapping
 from memjax.experiments.stream_qa.answer_measures import measure_answer
 from memjax.experiments.stream_qa.rehearsal_objective import answer_objective, init_params
 from memjax.experiments.stream_qa.stream_qa_models import build, build_sampler
+from memjax.files import read_entries
 from memjax.tasks import TaskShape
 from memjax.training import experiment
 from memjax.training.evaluate import make_evaluator
@@ -135,6 +136,31 @@ def test_a_split_is_measured_by_tags_of_its_questions(settings):
             "auc": pytest.approx(sklearn.metrics.roc_auc_score(label, score)),
         }
     assert found["auc"] not in {value["auc"] for value in found["tags"]["odd"].values()}
+
+
+class Likened(Seen):
+    """As `Seen`, but items are vectors, and a query asks for the one that is likest to the item of its number."""
+
+    shape = TaskShape(0, T, N, ITEMS, None, "click", 2, {"odd": ("no", "yes")}, (A, M), item_width=ITEMS)
+
+    def examples(self, split, indices):
+        batch = super().examples(split, indices)
+        return batch | {"stream": np.eye(ITEMS, dtype=np.float32)[batch["stream"]]}
+
+
+def test_a_stream_of_vectors_trains_rehearsed_among_its_own_items(settings, tmp_path):
+    rehearsal = {"fragments": 2, "sampler": "history", "layers": 1, "heads": 2}
+    for wrong in ({}, {"among": "stream"}):
+        with pytest.raises(MemjaxError, match=r"config\.rehearsal\.negatives") as caught:
+            prepare(from_mapping(settings(Likened, rehearsal=rehearsal | wrong)))
+        assert "\n" not in str(caught.value)
+    given = settings(Likened, rehearsal=rehearsal | {"among": "stream", "negatives": 3})
+    prepared = prepare(from_mapping(given))
+    experiment.train(prepared, tmp_path / "run", Console(quiet=True))
+    found = experiment.evaluate(prepared, tmp_path / "run")
+    assert 0 <= found["metrics"]["auc"] <= 1 and all(0 <= v["accuracy"] <= 1 for v in found["recollected"].values())
+    losses = [e for e in read_entries(tmp_path / "run" / "metrics.jsonl") if "recollection_loss" in e]
+    assert losses and np.isfinite([e["recollection_loss"] for e in losses]).all()
 
 
 def test_it_trains_rehearsed_and_its_questions_are_ranked(settings, tmp_path):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from memjax.experiments.stream_qa.stream_qa_config import RehearsalConfig
 from memjax.memories import Slots
 from memjax.models import HistorySampler, MemoryModel, System
-from memjax.models.fragments import build_fragments, draw_anywhere, draw_fragments
+from memjax.models.fragments import Among, as_ids, build_fragments, draw_anywhere, draw_fragments
 from memjax.training.objective import Example, Loss, Metrics, answer_metrics, mean_objective
 from memjax.typing import Any, Array, Float, Key, Params
 
@@ -111,11 +111,14 @@ def rehearsal_objective(
             chosen, drawn = draw_fragments(
                 draw_key, scores, mask, weights.fragments, deterministic=weights.deterministic
             )
-        others = example["other_stream"], example["other_mask"]
-        fragments = build_fragments(build_key, stream, mask, *others, chosen, drawn, mask_ratio=weights.mask_ratio)
-        recollection, familiarity = _call(
-            model, params, "rehearse", slots, fragments, negatives=weights.negatives, key=sample_key
+        other_mask = example["other_mask"]
+        ids, others, vectors = as_ids(stream, mask, example["other_stream"], other_mask)
+        fragments = build_fragments(
+            build_key, ids, mask, others, other_mask, chosen, drawn, mask_ratio=weights.mask_ratio
         )
+        among = Among(ids.reshape(-1), mask.reshape(-1)) if weights.among == "stream" else None
+        told = {"negatives": weights.negatives, "vectors": vectors, "among": among}
+        recollection, familiarity = _call(model, params, "rehearse", slots, fragments, key=sample_key, **told)
         return metrics | {"recollection_loss": recollection, "familiarity_loss": familiarity}
 
     def total(means: Metrics) -> tuple[Array, Metrics]:
@@ -155,8 +158,9 @@ def init_params(model: System, key: Key, example: Example) -> Params:
         if isinstance(model, MemoryModel):
             chosen, drawn = jnp.zeros(1, int), jnp.ones(1, bool)
             none = jax.random.key(0)
-            fragments = build_fragments(none, stream, mask, stream, mask, chosen, drawn, mask_ratio=0.5)
-            model.rehearse(slots, fragments, negatives=0, key=none)
+            ids, others, vectors = as_ids(stream, mask, stream, mask)
+            fragments = build_fragments(none, ids, mask, others, mask, chosen, drawn, mask_ratio=0.5)
+            model.rehearse(slots, fragments, negatives=0, key=none, vectors=vectors)
         return logits
 
     arguments = (example["stream"], example["mask"], query, example.get("candidates"))

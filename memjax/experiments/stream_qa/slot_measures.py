@@ -7,7 +7,7 @@ import numpy as np
 from memjax.functional import functional
 from memjax.memories import Slots
 from memjax.models import MemoryModel
-from memjax.models.fragments import build_fragments
+from memjax.models.fragments import Among, as_ids, build_fragments
 from memjax.tasks import Task
 from memjax.training.data import Layout, evaluation_batches
 from memjax.typing import Any, Batch, Params, Split
@@ -103,6 +103,8 @@ def recollected_by_age(
 ) -> dict[str, dict[str, Any]]:
     """Which share of a segment's hidden items the rehearser names first among all items, by the age of the segment.
 
+    Items that are vectors are told from those of the same stream.
+
     Args:
         model: the memory, and what stands around it.
         params: of the model.
@@ -117,8 +119,10 @@ def recollected_by_age(
     @jax.jit
     def recollected(key, slots, stream, mask):
         every = jnp.arange(mask.shape[0])
-        fragments = build_fragments(key, stream, mask, stream, mask, every, mask.any(-1), mask_ratio=mask_ratio)
-        found = model.apply(params, slots, fragments, method="recollect")
+        ids, others, vectors = as_ids(stream, mask, stream, mask)
+        fragments = build_fragments(key, ids, mask, others, mask, every, mask.any(-1), mask_ratio=mask_ratio)
+        among = None if vectors is None else Among(ids.reshape(-1), mask.reshape(-1))
+        found = model.apply(params, slots, fragments, vectors, among, method="recollect")
         return (fragments.hidden & (found == fragments.items)).sum(-1), fragments.hidden.sum(-1)
 
     keys = jax.random.split(jax.random.key(0), len(batch["mask"]))

@@ -111,6 +111,7 @@ class RehearsalConfig:
             "random", from anywhere.
         deterministic: whether the history sampler takes the highest scores, and does not draw.
         negatives: from how many drawn items a hidden one is told; 0 for all items.
+        among: where these are drawn from: the "vocabulary", or the same "stream"; vectors have no vocabulary.
         layers: of the rehearser.
         heads: of the rehearser, of which `width` is a multiple.
         norm_slots: whether there is LayerNorm on the slots in the rehearser.
@@ -125,6 +126,7 @@ class RehearsalConfig:
     sampler: Literal["history", "random"] = "random"
     deterministic: bool = False
     negatives: int = 0
+    among: Literal["vocabulary", "stream"] = "vocabulary"
     layers: int = 2
     heads: int = 4
     norm_slots: bool = False
@@ -213,6 +215,10 @@ def check_stream_qa(config: StreamQAConfig) -> None:
         require(
             rehearsal.sampler == "random" or rehearsal.fragments % 2 == 0,
             f"config.rehearsal.fragments must be even with the history sampler, not {rehearsal.fragments}",
+        )
+        require(
+            rehearsal.among == "vocabulary" or rehearsal.negatives > 0,
+            "config.rehearsal.negatives must be above 0 with config.rehearsal.among=stream: 30 in Rehearsal Memory",
         )
     if config.needs_sampler:
         require(training.sampler_steps > 0, "config.training.sampler_steps must be above 0 with the history sampler")

@@ -37,6 +37,11 @@ from memjax.typing import Params, Split
 def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
     """The recipe of a config: the sampler's phase where there is one, then the system's."""
     model, training = build(config, task.shape), config.training
+    require(
+        task.shape.item_width is None or config.rehearsal.among == "stream" or not config.rehearses,
+        "this task's items are vectors, which have no vocabulary: give --config.rehearsal.among=stream and "
+        "--config.rehearsal.negatives=30, or --config.rehearsal.recollection=0",
+    )
     check = partial(check_batch, task.shape)
     layout = Layout(check, trimmed, neighbours, ("stream", "mask"), training.buckets, cut_to)
     borders_of(task, layout)  # a task without lengths is refused before anything compiles
