@@ -83,13 +83,16 @@ ItemEmbed = nn.Embed | PartEmbed | nn.Dense  # what embeds ids, ids with parts, 
 def item_embedding(shape: TaskShape, width: int, dtype: Any) -> ItemEmbed:
     """The module that embeds a task's items; those that are vectors are projected.
 
+    Vectors whose numbers are of size 1 start as large as embedded ids.
+
     Args:
         shape: of the task.
         width: of a vector.
         dtype: of the vectors.
     """
     if shape.item_width is not None:
-        return nn.Dense(width, dtype=dtype)
+        start = nn.initializers.variance_scaling(1 / width, "fan_in", "normal")
+        return nn.Dense(width, dtype=dtype, kernel_init=start)
     if shape.item_parts is None:
         return nn.Embed(shape.items, width, dtype=dtype)
     return PartEmbed(shape.item_parts, width, dtype)

@@ -5,6 +5,7 @@ from memjax.tasks.babi import Babi, BabiSpec
 from memjax.tasks.clicks import Clicks, ClicksSpec
 from memjax.tasks.episodic import EpisodeShape, Episodic, EpisodicSpec
 from memjax.tasks.evidence import Evidence, EvidenceSpec
+from memjax.tasks.file_task import FileTask, FileTaskSpec
 from memjax.tasks.language import Language, LanguageSpec
 from memjax.tasks.learners import Learners, LearnersSpec
 from memjax.tasks.maze import MazeShape, MazeSpec, MazeTask
@@ -30,6 +31,8 @@ __all__ = [
     "EpisodicSpec",
     "Evidence",
     "EvidenceSpec",
+    "FileTask",
+    "FileTaskSpec",
     "Language",
     "LanguageSpec",
     "Learners",

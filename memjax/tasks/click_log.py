@@ -1,4 +1,4 @@
-"""Logs of clicks: what each user touched, in order. Lines "user item", or MovieLens' ratings with their times."""
+"""Logs of clicks: what each user touched, in order. Lines "user item", MovieLens' ratings with times, or Parquet."""
 
 from array import array
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from memjax.errors import MemjaxError, require
+from memjax.tasks.parquet_columns import read_columns
 from memjax.tasks.text import read_text
 from memjax.typing import Int
 
@@ -17,13 +18,13 @@ class ClickLog(NamedTuple):
     Attributes:
         items: ids from 0, those of the first user in order of time, then those of the next.
         begin: where each user's items begin, and where the last one's end.
-        vocabulary: the numbers of the items in the file, by their ids.
+        vocabulary: the numbers or words of the items in the file, by their ids.
         notes: what had to be put in order.
     """
 
     items: Int[np.ndarray, "clicks"]
     begin: Int[np.ndarray, "users+1"]
-    vocabulary: tuple[int, ...]
+    vocabulary: tuple[int | str, ...]
     notes: tuple[str, ...]
 
 
@@ -52,26 +53,43 @@ _RATINGS = _Format(
 def read_clicks(path: Path) -> ClickLog:
     """The clicks of a file of lines "user item", each user's in order of time, or of ratings (.csv), sorted by time.
 
+    Or of a .parquet file, whose columns are user, item and, if there is one, time: numbers or words, sorted by time.
     Every rating is a click, whatever it says. Ratings of a user at the same time are in order of their items' numbers.
     Items get ids in order of their numbers: where these are 1 to V, item i has the id i - 1.
 
     Raises:
         MemjaxError: for a file that is missing or damaged, and for a line that is not as it must be.
     """
+    if path.suffix == ".parquet":
+        return _in_order(path, "clicks", *_parquet(path))
     form = _RATINGS if ".csv" in path.suffixes else _SEQUENCES
     require(path.exists(), f"there is no {path}; put {form.origin}, there, or name its folder with --data_dir=FOLDER")
     columns = _columns(path, read_text(path), form)
-    users, items = columns[:2]
+    return _in_order(path, "ratings", *columns)
+
+
+def _parquet(path: Path) -> list[np.ndarray]:
+    """Users, items and, if there are some, times."""
+    found = []
+    for name, values in read_columns(path, ("user", "item"), ("time",)).items():
+        column = np.array(values.to_pylist())
+        kinds = "iuU" + "fM" * (name == "time")
+        require(column.dtype.kind in kinds, f"{path}: {name!r} holds {values.type}, not whole numbers or words")
+        found.append(column)
+    return found
+
+
+def _in_order(path: Path, what: str, users: np.ndarray, items: np.ndarray, times: np.ndarray | None = None) -> ClickLog:
+    """A log of clicks in the order of the file, each user's sorted by time where there are times."""
     notes, order = [], np.argsort(users, kind="stable")
-    if form is _RATINGS:
-        times = columns[2]
+    if times is not None:
         late = _count_neighbours(users[order], times[order], np.less)
         order = np.lexsort((items, times, users))
         tied = _count_neighbours(users[order], times[order], np.equal)
         if late:
-            notes.append(f"{late:,} ratings stand behind a later one of their user in {path.name}: sorted by time")
+            notes.append(f"{late:,} {what} stand behind a later one of their user in {path.name}: sorted by time")
         if tied:
-            notes.append(f"{tied:,} ratings have the time of the one before: their order is that of their items")
+            notes.append(f"{tied:,} {what} have the time of the one before: their order is that of their items")
     vocabulary, ids = np.unique(items[order], return_inverse=True)
     begin = np.unique(users[order], return_index=True)[1]
     return ClickLog(ids.astype(np.int32), np.append(begin, len(ids)), tuple(vocabulary.tolist()), tuple(notes))

@@ -10,6 +10,7 @@ from memjax.tasks.babi import Babi, BabiSpec
 from memjax.tasks.clicks import Clicks, ClicksSpec
 from memjax.tasks.episodic import Episodic, EpisodicSpec
 from memjax.tasks.evidence import Evidence, EvidenceSpec
+from memjax.tasks.file_task import FileTask, FileTaskSpec
 from memjax.tasks.language import Language, LanguageSpec
 from memjax.tasks.learners import Learners, LearnersSpec
 from memjax.tasks.maze import MazeSpec, MazeTask
@@ -37,6 +38,7 @@ registry: dict[str, Entry] = {
     "clicks": Entry(ClicksSpec, Clicks, "stream_qa"),
     "episodic": Entry(EpisodicSpec, Episodic, "retention"),
     "evidence": Entry(EvidenceSpec, Evidence, "stream_qa"),
+    "files": Entry(FileTaskSpec, FileTask, "stream_qa"),
     "language": Entry(LanguageSpec, Language, "sequence"),
     "learners": Entry(LearnersSpec, Learners, "stream_qa"),
     "maze": Entry(MazeSpec, MazeTask, "maze"),

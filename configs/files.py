@@ -1,0 +1,57 @@
+"""Streams and questions of one's own, from a folder, without code. Ids or vectors; questions in words.
+
+    memjax train --config=configs/files.py:FOLDER
+    memjax train --config=configs/files.py:FOLDER,memory=dnc,slots=40
+    memjax train --config=configs/files.py:FOLDER,system=directly   reads the stream itself: what can be known at all
+    memjax compare --config=configs/files.py:FOLDER
+
+FOLDER/streams/NAME.npy or FOLDER/streams.parquet, and FOLDER/questions.jsonl: docs/guides/own_embeddings.md.
+The settings are those that served on a CPU elsewhere: for more than a few minutes' data give more training.steps.
+"""
+
+from ml_collections import ConfigDict
+
+from memjax.config import parse_arg
+from memjax.errors import unknown
+from memjax.memories import registry
+from memjax.memories.registration import size_fields
+
+# What differs from the defaults of the memories, for those that have it: as in configs/evidence.py on a CPU.
+SIZES = {"layers": 2, "heads": 4, "memory_width": 32, "hidden": 64, "context": 4, "scores": "both", "position_std": 1.0}
+OWN = {
+    "continual": {"scores": "additive"},
+    "retention": {"policy": "st"},
+    "stm": {"memory_width": 16},
+}
+
+
+def get_config(arg: str = "data") -> ConfigDict:
+    """The folder before the first comma; then system=, memory=, slots=, segment=, seed=."""
+    given = {"system": "memory", "memory": "rehearsal", "slots": 20, "segment": 20, "seed": 0}
+    folder, values = parse_arg(arg, "data", **given)
+    if values["memory"] not in registry:
+        raise unknown("memory", values["memory"], registry)
+
+    config = ConfigDict()
+    config.system = values["system"]
+    config.task = ConfigDict({"name": "files", "segment": values["segment"], "length": 1000 * values["segment"]})
+    config.task.data_dir = folder
+
+    fields = size_fields(registry[values["memory"]])
+    config.memory = ConfigDict({"name": values["memory"], "slots": values["slots"]})
+    config.memory.update(
+        {size: value for size, value in SIZES.items() if size in fields} | OWN.get(config.memory.name, {})
+    )
+    config.model = ConfigDict({"width": 64, "hops": 2, "head_layers": 1, "dtype": "float32", "item_scale": 8.0})
+
+    config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})
+    config.rehearsal.update(fragments=4, mask_ratio=0.5, deterministic=False, sampler="random")
+    config.rehearsal.update(among="stream", negatives=30, layers=2, heads=4, norm_slots=True, position_std=0.12)
+
+    config.optimizer = ConfigDict({"learning_rate": 1e-3, "warmup_steps": 100, "decay_steps": 1000, "clip_norm": 1.0})
+
+    config.training = ConfigDict({"batch_size": 32, "microbatches": 1, "seed": values["seed"], "log_every": 10})
+    config.training.update(steps=2000, validate_every=200, validate_examples=500, checkpoint_every=200, buckets=4)
+    config.training.checkpoints = ""
+    config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
+    return config

@@ -1,0 +1,176 @@
+"""Streams and questions of one's own, from a folder, without code: ids or vectors, questions in words."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from memjax.checks import at_least, at_most
+from memjax.errors import require
+from memjax.tasks.babi import words_of
+from memjax.tasks.file_streams import QUESTIONS, FileQuestion, read_questions, read_streams
+from memjax.tasks.stream_task import Batch, Split, TaskShape, check_indices
+from memjax.typing import SPLITS
+
+UNKNOWN = 0  # the id of an item that train does not have
+PADDING, UNKNOWN_WORD = 0, 1
+LONGEST = 2**20  # items that are read for one question: more is a mistake
+
+
+@dataclass(frozen=True)
+class FileTaskSpec:
+    """The settings of `FileTask`.
+
+    Attributes:
+        segment: N, the items of a segment.
+        length: the most items that are read for a question, the latest ones; at most 2^20.
+        data_dir: the folder.
+
+    Raises:
+        MemjaxError: for what is out of range.
+    """
+
+    segment: int
+    length: int
+    data_dir: str
+
+    def __post_init__(self):
+        at_least(self, 1, "segment", "length")
+        at_most(self, LONGEST, "length")
+        at_most(self, self.length, "segment")
+
+
+class FileTask:
+    """Questions about the streams of a folder: implements `memjax.tasks.Task`.
+
+    FOLDER/streams/NAME.npy: a stream each, whole numbers or words `[L]`, or vectors `[L, d]`. Or
+    FOLDER/streams.parquet: the columns stream, item and, if there is one, time. FOLDER/questions.jsonl: lines such as
+
+        {"stream": "NAME", "query": "where is Ada", "answer": "kitchen", "after": 120, "split": "train"}
+
+    An answer is a text, of which each that train has is a class; or true or false. `after`: how many items have been
+    read; left out, all. `split`: train, valid or test; left out in all lines, eight streams of ten are train, one each
+    valid and test, by a sum over their names. Ids that no train question's stream has are one id; numbers of vectors
+    are taken less their mean in train, over their standard deviation there.
+
+    Attributes:
+        spec: its settings.
+        shape: of its batches.
+        answers: by their labels; empty where they are yes or no.
+        vocabulary: the words of the queries, by their ids.
+        notes: what was left out, put in order, or is unknown in train.
+
+    Raises:
+        MemjaxError: for what is missing or not as it must be.
+
+    ::
+
+        FileTask(FileTaskSpec(segment=20, length=1000, data_dir="mydata")).examples("train", np.arange(32))
+    """
+
+    def __init__(self, spec: FileTaskSpec):
+        self.spec, folder = spec, Path(spec.data_dir)
+        streams = read_streams(folder)
+        self._questions = _split(folder, read_questions(folder, streams.items))
+        train, notes = self._questions["train"], list(streams.notes)
+        width = streams.width
+        items = _items_of_train(streams.items, train)
+        if width is None:
+            known = np.unique(items)
+            self._streams = {name: _ids(known, own) for name, own in streams.items.items()}
+            strange = sum(int((own == UNKNOWN).sum()) for own in self._streams.values())
+            if strange:
+                notes.append(f"{strange:,} items of valid and test occur nowhere in train: they are one id")
+        else:
+            mean, spread = items.mean(0), items.std(0)
+            spread = np.where(spread > 0, spread, 1)
+            self._streams = {name: ((own - mean) / spread).astype(np.float32) for name, own in streams.items.items()}
+
+        self.vocabulary = ("<pad>", "<unknown>", *sorted({word for q in train for word in words_of(q.query)}))
+        self._words = {word: place for place, word in enumerate(self.vocabulary)}
+        every = [question for split in SPLITS for question in self._questions[split]]
+        clicks = isinstance(every[0].answer, bool)
+        self.answers = () if clicks else tuple(sorted({str(question.answer) for question in train}))
+        require(clicks or len(self.answers) > 1, f"all answers of train in {folder / QUESTIONS} are the same")
+        self._labels = {answer: label for label, answer in enumerate(self.answers)}
+        lost = sum(not clicks and question.answer not in self._labels for question in every)
+        if lost:
+            notes.append(f"{lost:,} questions of valid and test have answers that train lacks: they count as errors")
+        self.notes = tuple(notes)
+        longest = max(self._read(question) for question in every)
+        self.shape = TaskShape(
+            items=len(known) + 1 if width is None else 0,
+            segments=-(-longest // spec.segment),
+            segment=spec.segment,
+            queries=len(self.vocabulary),
+            query_words=max(len(words_of(question.query)) for question in every),
+            answer="click" if clicks else "classes",
+            classes=2 if clicks else len(self.answers),
+            item_width=width,
+        )
+
+    def size(self, split: Split) -> int:
+        """How many questions."""
+        return len(self._questions[split])
+
+    def lengths(self, split: Split) -> np.ndarray:
+        """How many segments each question's stream has."""
+        return np.array([-(-self._read(question) // self.spec.segment) for question in self._questions[split]])
+
+    def examples(self, split: Split, indices: np.ndarray) -> Batch:
+        asked = [self._questions[split][i] for i in check_indices(indices, self.size(split), split)]
+        shape = self.shape
+        own, dtype = ((), np.int32) if shape.item_width is None else ((shape.item_width,), np.float32)
+        stream = np.zeros((len(asked), shape.segments * shape.segment, *own), dtype)
+        mask = np.zeros(stream.shape[:2], bool)
+        query = np.full((len(asked), shape.query_words or 0), PADDING, np.int32)
+        for row, question in enumerate(asked):
+            count = self._read(question)
+            stream[row, :count] = self._streams[question.stream][question.after - count : question.after]
+            mask[row, :count] = True
+            words = [self._words.get(word, UNKNOWN_WORD) for word in words_of(question.query)]
+            query[row, : len(words)] = words
+        axes = (len(asked), shape.segments, shape.segment)
+        label = [int(q.answer) if isinstance(q.answer, bool) else self._labels.get(q.answer, -1) for q in asked]
+        return {
+            "stream": stream.reshape(*axes, *own),
+            "mask": mask.reshape(axes),
+            "query": query,
+            "label": np.array(label, np.int32),
+        }
+
+    def _read(self, question: FileQuestion) -> int:
+        return min(question.after, self.spec.length)
+
+
+def _split(folder: Path, questions: list[FileQuestion]) -> dict[Split, list[FileQuestion]]:
+    """The questions of each split, each of which has some."""
+    found: dict[Split, list[FileQuestion]] = {split: [] for split in SPLITS}
+    for place, question in enumerate(questions):
+        require(
+            words_of(question.query),
+            f"question {place + 1} of {folder / QUESTIONS} has no words: {question.query!r:.40}",
+        )
+        drawn = hashlib.sha256(question.stream.encode()).digest()[0] % 10
+        split: Split = question.split or ("test" if drawn == 0 else "valid" if drawn == 1 else "train")
+        found[split].append(question)
+    for split, own in found.items():
+        require(own, f'{folder / QUESTIONS} has no question for {split}; give every line a "split", or more streams')
+    return found
+
+
+def _items_of_train(streams: dict[str, np.ndarray], train: list[FileQuestion]) -> np.ndarray:
+    """All items that train reads, one after another."""
+    read: dict[str, int] = {}
+    for question in train:
+        read[question.stream] = max(read.get(question.stream, 0), question.after)
+    return np.concatenate([streams[name][:count] for name, count in read.items()])
+
+
+def _ids(known: np.ndarray, items: np.ndarray) -> np.ndarray:
+    """The place of each item among the known ones, from 1; `UNKNOWN` for others."""
+    if items.dtype.kind != known.dtype.kind and "U" in (items.dtype.kind, known.dtype.kind):
+        return np.full(len(items), UNKNOWN, np.int32)
+    places = np.minimum(np.searchsorted(known, items), len(known) - 1)
+    return np.where(known[places] == items, places + 1, UNKNOWN).astype(np.int32)

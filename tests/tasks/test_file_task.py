@@ -1,0 +1,229 @@
+"""A folder of one's own: what is read of it, against the folder itself; what is wrong with it is one clear line.
+
+Slips that were tried, each of which fails a test here: the first items in place of the latest; ids and means of all
+splits; a question of a stream in another split than its others.
+"""
+
+import json
+import sys
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from memjax import tasks
+from memjax.errors import MemjaxError
+from memjax.tasks import FileTaskSpec
+from memjax.tasks.stream_task import check_batch
+from memjax.typing import SPLITS, WithLengths
+
+PLACES = ("garden", "kitchen", "cellar")
+
+
+def folder_of(path, kind="ids", streams=30, split=True, answers=None, seed=0):
+    """A folder, the streams in it by name, and its questions."""
+    random, made, questions = np.random.default_rng(seed), {}, []
+    (path / "streams").mkdir()
+    for number in range(streams):
+        own = "train" if number < streams - 10 else "valid" if number < streams - 5 else "test"
+        length = int(random.integers(3, 12))
+        items = random.integers(100, 104 if own == "train" else 106, length) * 7
+        if kind == "vectors":
+            items = random.normal(3.0, 2.0 + 5 * (own != "train"), (length, 4)).astype(np.float32)
+            items[:, 3] = 2.5
+        if kind == "words":
+            items = np.array([f"film {item}" for item in items])
+        made[f"s{number}"] = items
+        np.save(path / "streams" / f"s{number}.npy", items)
+        for _ in range(2):
+            answer = (answers or PLACES)[int(random.integers(len(answers or PLACES)))]
+            question = {"stream": f"s{number}", "query": f"Where is {'Ada' if random.random() < 0.5 else 'Béla'}?"}
+            after = {"after": int(random.integers(1, length + 1))} if random.random() < 0.7 else {}
+            questions.append(question | {"answer": answer} | after | ({"split": own} if split else {}))
+    write(path, questions)
+    return made, questions
+
+
+def write(path, questions):
+    (path / "questions.jsonl").write_text("\n".join(map(json.dumps, questions)) + "\n")
+
+
+def create(path, segment=4, length=8):
+    return tasks.create(FileTaskSpec(segment, length, str(path)))
+
+
+@pytest.mark.parametrize("kind", ["ids", "words", "vectors"])
+def test_an_example_is_the_latest_items_before_its_question(tmp_path, kind):
+    streams, questions = folder_of(tmp_path, kind)
+    task = create(tmp_path)
+    train = [q for q in questions if q["split"] == "train"]
+    read = {}
+    for q in train:
+        read[q["stream"]] = max(read.get(q["stream"], 0), q.get("after", len(streams[q["stream"]])))
+    known = np.concatenate([streams[name][:count] for name, count in read.items()])
+    assert isinstance(task, WithLengths) and task.answers == tuple(sorted(PLACES))
+    for split in SPLITS:
+        own = [q for q in questions if q["split"] == split]
+        batch = task.examples(split, np.arange(task.size(split)))
+        check_batch(task.shape, batch)
+        assert task.size(split) == len(own)
+        assert (task.lengths(split) == batch["mask"].any(2).sum(1)).all()
+        for row, q in enumerate(own):
+            items = streams[q["stream"]][: q.get("after")][-8:]
+            found = batch["stream"][row][batch["mask"][row]]
+            if kind == "vectors":
+                spread = known.std(0)
+                want = (items - known.mean(0)) / np.where(spread > 0, spread, 1)
+                np.testing.assert_allclose(found, want, atol=1e-5)
+            else:
+                ordered = sorted(set(known.tolist()))
+                want = [ordered.index(item) + 1 if item in ordered else 0 for item in items.tolist()]
+                assert found.tolist() == want
+            words = [task.vocabulary[word] for word in batch["query"][row] if word]
+            assert words == q["query"].lower().strip("?").split()
+            assert task.answers[batch["label"][row]] == q["answer"]
+    if kind != "vectors":
+        assert any("occur nowhere in train: they are one id" in note for note in task.notes)
+
+
+def test_without_a_split_all_questions_of_a_stream_are_in_one(tmp_path):
+    _, questions = folder_of(tmp_path, split=False, streams=60)
+    task = create(tmp_path)
+    assert sum(map(task.size, SPLITS)) == len(questions) == 120 and task.size("train") > 70
+    again = create(tmp_path)
+    seen = []
+    for split in SPLITS:
+        assert task.size(split) % 2 == 0  # two of each stream
+        batch, same = (t.examples(split, np.arange(t.size(split))) for t in (task, again))
+        assert all((batch[name] == same[name]).all() for name in batch)
+        seen.append(task.size(split))
+    assert min(seen) > 0
+
+
+def test_true_and_false_are_clicks(tmp_path):
+    _, questions = folder_of(tmp_path, answers=(True, False))
+    task = create(tmp_path)
+    assert task.shape.answer == "click" and task.shape.classes == 2 and task.answers == ()
+    batch = task.examples("test", np.arange(task.size("test")))
+    assert batch["label"].tolist() == [int(q["answer"]) for q in questions if q["split"] == "test"]
+
+
+def test_what_train_lacks_is_said_and_counts_as_an_error(tmp_path):
+    _, questions = folder_of(tmp_path)
+    questions[-1] |= {"answer": "attic", "query": "Whither went Ada?"}
+    write(tmp_path, questions)
+    task = create(tmp_path)
+    assert "1 questions of valid and test have answers that train lacks: they count as errors" in task.notes
+    batch = task.examples("test", np.array([task.size("test") - 1]))
+    assert batch["label"].tolist() == [-1] and batch["query"][0, :3].tolist() == [1, 1, task.vocabulary.index("ada")]
+
+
+@pytest.mark.parametrize("timed", [True, False])
+@pytest.mark.parametrize("kind", ["ids", "words", "vectors"])
+def test_parquet_is_the_same_streams_sorted_by_time(tmp_path, kind, timed):
+    streams, _ = folder_of(tmp_path, kind)
+    plain = create(tmp_path).examples("train", np.arange(30))
+    rows = [(name, item, time) for name, items in streams.items() for time, item in enumerate(items.tolist())]
+    if timed:
+        rows = [rows[i] for i in np.random.default_rng(0).permutation(len(rows))]
+    for file in (tmp_path / "streams").iterdir():
+        file.unlink()
+    columns = dict(zip(("stream", "item", "time"), map(list, zip(*rows, strict=True)), strict=True))
+    if not timed:
+        del columns["time"]
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "streams.parquet")
+    task = create(tmp_path)
+    found = task.examples("train", np.arange(30))
+    for name, value in found.items():
+        np.testing.assert_array_equal(value, plain[name], err_msg=name)
+    assert any("sorted by time" in note for note in task.notes) == timed
+
+
+QUESTION = {"stream": "s0", "query": "Where?", "answer": "garden", "split": "train"}
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("{", r"line 61 of .*questions\.jsonl is no JSON"),
+        ("[1]", "is no JSON object"),
+        (QUESTION | {"stream": "s99"}, "there is no stream 's99' with items"),
+        (QUESTION | {"after": 0}, r"after must be from 1 to \d+, the items of its stream, not 0"),
+        (QUESTION | {"after": 99}, "not 99"),
+        (QUESTION | {"after": True}, "'after' is True, of another type"),
+        (QUESTION | {"query": 3}, "'query' is 3, of another type"),
+        (QUESTION | {"query": "?!"}, "has no words: '\\?!'"),
+        (QUESTION | {"answer": 3}, "'answer' is 3, of another type"),
+        (QUESTION | {"answer": True}, "have true or false for an answer and others a text"),
+        (QUESTION | {"split": "dev"}, "split must be train, valid, test, not 'dev'"),
+        (QUESTION | {"when": 3}, "has 'when'; there are stream, query, answer, after, split"),
+        ({"stream": "s0", "query": "Where?"}, "has no 'answer'"),
+        ({k: v for k, v in QUESTION.items() if k != "split"}, "say their split and others do not"),
+    ],
+)
+def test_a_question_that_is_none_is_one_clear_line(tmp_path, line, words):
+    folder_of(tmp_path)
+    with (tmp_path / "questions.jsonl").open("a") as file:
+        file.write(line if isinstance(line, str) else json.dumps(line))
+    with pytest.raises(MemjaxError, match=words) as caught:
+        create(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("items", "words"),
+    [
+        (
+            np.zeros((3, 5)),
+            r"stream s1 has vectors of 4 numbers, stream a vectors of 5 numbers|stream s0 has vectors of 4",
+        ),
+        (np.arange(3), "ids"),
+        (np.full((3, 4), np.nan), "stream a has a vector whose numbers are not finite, item 0; mend it"),
+        (np.zeros((2, 3, 4)), r"a\.npy holds float64\[2, 3, 4\]; a stream is whole numbers or words \[L\], or vectors"),
+        (np.array([1.5]), r"holds float64\[1\]"),
+        (np.array([None]), "cannot be read"),
+    ],
+)
+def test_streams_that_do_not_fit_together_are_one_clear_line(tmp_path, items, words):
+    folder_of(tmp_path, "vectors")
+    np.save(tmp_path / "streams" / "a.npy", items)
+    with pytest.raises(MemjaxError, match=words) as caught:
+        create(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_that_lacks_something_is_one_clear_line(tmp_path, monkeypatch):
+    with pytest.raises(MemjaxError, match=r"has no streams: put there streams/NAME\.npy"):
+        create(tmp_path)
+    _, questions = folder_of(tmp_path)
+    np.save(tmp_path / "streams" / "none.npy", np.zeros(0, int))
+    assert "1 of 31 streams are left out: they have no items" in create(tmp_path).notes
+    write(tmp_path, [q for q in questions if q["split"] != "valid"])
+    with pytest.raises(MemjaxError, match='has no question for valid; give every line a "split", or more streams'):
+        create(tmp_path)
+    write(tmp_path, [q | {"answer": "garden"} for q in questions])
+    with pytest.raises(MemjaxError, match=r"all answers of train in .* are the same"):
+        create(tmp_path)
+    (tmp_path / "questions.jsonl").write_text("")
+    with pytest.raises(MemjaxError, match=r"questions\.jsonl has no questions"):
+        create(tmp_path)
+    (tmp_path / "streams.parquet").write_bytes(b"PAR1")
+    with pytest.raises(MemjaxError, match=r"has both streams/\*\.npy and streams\.parquet"):
+        create(tmp_path)
+    for file in (tmp_path / "streams").iterdir():
+        file.unlink()
+    with pytest.raises(MemjaxError, match=r"streams\.parquet cannot be read"):
+        create(tmp_path)
+    for columns, words in (
+        ({"stream": ["a"]}, "has no column 'item'; it has stream"),
+        ({"stream": ["a"], "item": [None]}, "has rows without 'item'"),
+        ({"stream": ["a", "a"], "item": [[1.0], [1.0, 2.0]]}, "stream a of .* has vectors of several widths"),
+        ({"stream": [], "item": []}, "has no rows"),
+    ):
+        pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "streams.parquet")
+        with pytest.raises(MemjaxError, match=words):
+            create(tmp_path)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MemjaxError, match=r"needs pyarrow: pip install 'memjax\[parquet\]'"):
+        create(tmp_path)
