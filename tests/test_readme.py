@@ -144,6 +144,22 @@ def test_it_is_short():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("page", "examples"), [("own_embeddings", None), ("own_clicks", 200)])
+def test_a_folder_or_a_parquet_file_of_ones_own_is_trained(page, examples, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    guide = PAGES[f"docs/guides/{page}.md"]
+    exec(blocks("python", guide)[0], {"__name__": "manual"})
+    train = shlex.split(blocks("bash", guide)[0].splitlines()[0])[1:]
+    monkeypatch.setattr(train_command, "keep_compiled", lambda folder: None)
+    short = ("steps=2", "sampler_steps=2", "validate_examples=16", "buckets=1")
+    assert cli.main([*train, *(f"--config.training.{setting}" for setting in short)]) == 0, capsys.readouterr().err
+    (path,) = Path("runs").glob("*/evaluation.json")
+    evaluation = json.loads(path.read_text())
+    assert evaluation["metrics"]["answers"] == 2 * examples if examples else 10 < evaluation["examples"] < 60
+    assert 0 < evaluation["metrics"]["accuracy"] < 1
+
+
+@pytest.mark.slow
 def test_data_of_ones_own_is_prepared_and_trained(tmp_path, monkeypatch, capsys):
     """The guide's first way, from the Python that writes the files to a run that was tested."""
     monkeypatch.chdir(tmp_path)
