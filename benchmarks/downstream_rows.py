@@ -16,13 +16,16 @@ RECOMMENDATION = {
     },
     **{name: (f"system={name}", ()) for name in RECOMMENDERS if name not in ("gru4rec", "sasrec")},
 }
+# By validation GRU4REC still gains where the memories begin to overfit.
+LONGER = ("--config.training.steps=1000",)
 LEARNERS = {
-    **{name: (f"system={name}", ()) for name in ("gru4rec", "dien")},
+    "gru4rec": ("system=gru4rec", LONGER),
+    "dien": ("system=dien", ()),
     **{
         name + kind: (f"memory={name}", flags)
         for name in MEMORIES
         for kind, flags in ((" no rehearsal", NO_REHEARSAL), ("", ()))
     },
-    "gru4rec stepwise": ("system=gru4rec,segment=1", ()),
+    "gru4rec stepwise": ("system=gru4rec,segment=1", LONGER),
     **{f"{name} stepwise": (f"memory={name},segment=1", ()) for name in MEMORIES},
 }

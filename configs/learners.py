@@ -58,10 +58,10 @@ def get_config(arg: str = "assist2017") -> ConfigDict:
     config.rehearsal.update(sampler="random" if continual or not rehearsed else "history")
     config.rehearsal.update(layers=2, heads=4, norm_slots=True, position_std=0.12)
 
-    config.optimizer = ConfigDict({"learning_rate": 1e-3, "warmup_steps": 100, "decay_steps": 300, "clip_norm": 1.0})
+    config.optimizer = ConfigDict({"learning_rate": 1e-3, "warmup_steps": 100, "decay_steps": 200, "clip_norm": 1.0})
 
     config.training = ConfigDict({"batch_size": 32, "microbatches": 1, "seed": values["seed"], "log_every": 10})
-    config.training.update(steps=800, sampler_steps=200, validate_every=200, checkpoint_every=200)
+    config.training.update(steps=400, sampler_steps=200, validate_every=100, checkpoint_every=100)
     config.training.update(validate_examples=341, checkpoints="", buckets=6)
     config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
     return config
