@@ -3,10 +3,10 @@
     python benchmarks/bench_serving.py
     python benchmarks/bench_serving.py --quick      few users: does it run?
 
-A batch writes a segment of 20 new clicks of each of 256 users, or asks 256 users about an item each, or ranks all 3,416
-items for 16 users. Against it stands what keeps no state: a GRU (GRU4REC) of the same width, which reads a user's last
-1,000 clicks again for each question. All take turns on one core; parameters are random, sizes those of configs/clicks.py.
-Bytes are those of a user's state, and of 1,000 clicks as 32-bit ids.
+A batch writes a segment of 20 new clicks of each of 256 users, or asks 256 users about an item each, or ranks all
+3,416 items for 16 users. Against it stands what keeps no state: a GRU (GRU4REC) as wide, which reads a user's last
+1,000 clicks again for each question. All take turns on one core; parameters are random, sizes as in
+configs/clicks.py. Bytes are those of a user's state, and of 1,000 clicks as 32-bit ids.
 """
 
 import argparse
@@ -33,13 +33,13 @@ from memjax.tasks import TaskShape
 
 ROOT = Path(__file__).parents[1]
 RATES = ("writes", "questions", "rankings")
-ITEMS, WIDTH, SEGMENT, READ = 3416, 64, 20, 1000
+ITEMS, SEGMENT, READ = 3416, 20, 1000
 MEMORIES = ("rehearsal", "continual", "dnc", "hpmn", "mimn")
 SIZES = {"layers": 2, "heads": 4, "memory_width": 32, "hidden": 64, "context": 4, "scores": "both", "slots": 20}
 GRU = f"GRU, reads {READ:,} clicks again"
 OWN = {"continual": {"scores": "additive"}}
-FULL = {"users": 100_000, "batch": 256, "ranked": 16, "repeats": 9}
-QUICK = {"users": 40, "batch": 4, "ranked": 2, "repeats": 2}
+FULL = {"users": 100_000, "batch": 256, "ranked": 16, "width": 64}
+QUICK = {"users": 40, "batch": 4, "ranked": 2, "width": 8}
 
 
 def shape(segments: int) -> TaskShape:
@@ -75,8 +75,8 @@ def memory_served(name: str, sizes: dict[str, int]) -> Served:
     """The states of all users, in one memory."""
     fields = size_fields(memories.registry[name])
     given = {key: value for key, value in (SIZES | OWN.get(name, {})).items() if key in fields or key == "slots"}
-    given |= {key: value for key, value in {"width": WIDTH, "segment": SEGMENT}.items() if key in fields}
-    model = MemoryModel(shape(1), memories.create(name, **given), WIDTH, 1, 2, 2, 4, item_scale=8.0)
+    given |= {key: value for key, value in {"width": sizes["width"], "segment": SEGMENT}.items() if key in fields}
+    model = MemoryModel(shape(1), memories.create(name, **given), sizes["width"], 1, 2, 2, 4, item_scale=8.0)
     params, random = started(model, 1), np.random.default_rng(0)
     states = streaming.start(model, params, sizes["users"])
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(states)) // sizes["users"]
@@ -111,7 +111,7 @@ def memory_served(name: str, sizes: dict[str, int]) -> Served:
 
 def reading_served(sizes: dict[str, int]) -> Served:
     """A GRU that reads again."""
-    model, random = GRU4Rec(shape(READ // SEGMENT), WIDTH), np.random.default_rng(0)
+    model, random = GRU4Rec(shape(READ // SEGMENT), sizes["width"]), np.random.default_rng(0)
     params, batch = started(model, READ // SEGMENT), min(64, sizes["batch"])
     clicks = jnp.asarray(random.integers(ITEMS, size=(batch, READ // SEGMENT, SEGMENT)))
     mask = jnp.ones_like(clicks, bool)
@@ -132,11 +132,11 @@ def reading_served(sizes: dict[str, int]) -> Served:
     return Served(4 * READ, calls, dict.fromkeys(calls, batch))
 
 
-def measure(sizes: dict[str, int], names: Sequence[str]) -> list[dict]:
+def measure(sizes: dict[str, int], names: Sequence[str], repeats: int) -> list[dict]:
     """A row for each system; all take turns."""
     systems = {GRU: reading_served(sizes)} | {name: memory_served(name, sizes) for name in names}
     contenders = {(name, what): call for name, one in systems.items() for what, call in one.calls.items()}
-    times = timing.take_turns(contenders, sizes["repeats"])
+    times = timing.take_turns(contenders, repeats)
     rows = []
     for name, one in systems.items():
         rates = {what: timing.spread([count / t for t in times[name, what]]) for what, count in one.counts.items()}
@@ -149,12 +149,13 @@ def measure(sizes: dict[str, int], names: Sequence[str]) -> list[dict]:
 def main() -> None:
     """Measures, shows and keeps it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="small sizes; no number means anything")
+    parser.add_argument("--repeats", type=int, default=9, help="timed turns of each")
     parser.add_argument("--out", type=Path, help="where the JSON goes; default: results/, but nowhere with --quick")
     args = parser.parse_args()
     out = args.out or (None if args.quick else ROOT / "results" / "bench_serving.json")
     machine, sizes = timing.machine(), QUICK if args.quick else FULL
-    rows = measure(sizes, MEMORIES[:1] if args.quick else MEMORIES)
+    rows = measure(sizes, MEMORIES[:1] if args.quick else MEMORIES, args.repeats)
     table = Table("system", "bytes a user", *(f"{what}/s" for what in RATES), "questions, times the GRU's")
     for row in rows:
         shown = [f"{row[what]['median']:,.0f}" if what in row else "–" for what in RATES]
@@ -162,7 +163,7 @@ def main() -> None:
     Console(width=140).print(table)
     if out:
         told = {"command": timing.command(), "machine": machine, "quick": args.quick}
-        timing.save(out, told | {"sizes": {**sizes, "items": ITEMS, "width": WIDTH}, "rows": rows})
+        timing.save(out, told | {"sizes": {**sizes, "items": ITEMS, "repeats": args.repeats}, "rows": rows})
         print(f"wrote {out}")
 
 

@@ -38,6 +38,8 @@ TABLES = {
     "length": ("bench_length", times.length),
     "shards": ("bench_surprise_shards", times.shards),
     "buckets": ("bench_buckets", times.buckets),
+    "serving": ("bench_serving", times.serving),
+    "asked": ("bench_asked", times.asked),
     "cost": ("bench_memories", times.memories_cost),
     "race": ("bench_memories", times.race),
     "worlds": ("bench_retention", times.worlds),

@@ -1,5 +1,7 @@
 """Tables of how long things take, in Markdown, from what the `bench_*.py` wrote."""
 
+import math
+
 
 def surprise(found: dict) -> list[str]:
     """How many times the time of the second contender the first one takes: gradient, forward."""
@@ -64,6 +66,30 @@ def length(found: dict) -> list[str]:
         ratio, pace = row["long/short"], row["us_per_token"]
         cells = f"{pace['short']:.1f} | {pace['long']:.1f} | {ratio['median']:.2f}"
         lines.append(f"| {row['layer']}, {row['job']} | {cells} | {ratio['q1']:.2f} to {ratio['q3']:.2f} |")
+    return lines
+
+
+def serving(found: dict) -> list[str]:
+    """What one core serves of the states of many users."""
+    rates = ("writes", "questions", "rankings")
+    lines = [
+        "| | bytes a user | clicks written/s | questions/s | all items ranked/s | questions, times the GRU's |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in found["rows"]:
+        cells = [f"{row[rate]['median']:,.0f}" if rate in row else "–" for rate in rates]
+        share = f"{row['ratio']['median']:.1f} ({row['ratio']['q1']:.1f}-{row['ratio']['q3']:.1f})"
+        lines.append(f"| {row['system']} | {row['bytes']:,} | {' | '.join(cells)} | {share} |")
+    return lines
+
+
+def asked(found: dict) -> list[str]:
+    """What questions on the way cost."""
+    lines = ["| | seconds | quartiles | MiB besides arguments |", "|---|---|---|---|"]
+    for row in found["rows"]:
+        seconds, mebibytes = row["seconds"], row.get("temp_bytes", math.nan) / 2**20
+        quartiles = f"{seconds['q1']:.2f}-{seconds['q3']:.2f}"
+        lines.append(f"| {row['what']} | {seconds['median']:.2f} | {quartiles} | {mebibytes:,.0f} |")
     return lines
 
 

@@ -271,6 +271,25 @@ def test_bench_buckets_runs_and_writes_what_it_found(tmp_path):
     assert len(table) == 5 and len({line.count("|") for line in table}) == 1
 
 
+@pytest.mark.slow
+def test_bench_serving_runs_and_writes_what_it_found(tmp_path):
+    found = quick_run("bench_serving", tmp_path)
+    gru, memory = found["rows"]
+    assert "writes" not in gru and memory["writes"].keys() == SPREAD and memory["bytes"] > 0 < gru["questions"]["min"]
+    assert gru["ratio"]["median"] == 1 and memory["ratio"].keys() == SPREAD
+    table = script("tables_of_times").serving(found)
+    assert len(table) == 4 and len({line.count("|") for line in table}) == 1
+
+
+@pytest.mark.slow
+def test_bench_asked_runs_and_writes_what_it_found(tmp_path):
+    found = quick_run("bench_asked", tmp_path)
+    assert [row["what"] for row in found["rows"]] == ["asked once", "asked 4 times", "half a stream"]
+    assert found["ratio"].keys() == found["anew_ratio"].keys() == SPREAD and found["ratio"]["min"] > 0
+    table = script("tables_of_times").asked(found)
+    assert len(table) == 5 and len({line.count("|") for line in table}) == 1
+
+
 @pytest.fixture(scope="module")
 def memory_networks():
     spec = importlib.util.spec_from_file_location("memory_networks", ROOT / "benchmarks" / "memory_networks.py")
