@@ -54,6 +54,14 @@ def test_the_memory_of_write_and_ask_answers():
 
 
 @pytest.mark.slow
+def test_in_growing_memory_the_recommendations_follow_the_taste():
+    text = printed(COLABS / "growing_memory.py")
+    assert float(re.search(r"AUC (\d\.\d+)", text)[1]) > 0.85
+    before, after = re.search(r"before the change: (\d+)%; E and F at the end: (\d+)%", text).groups()
+    assert min(int(before), int(after)) >= 80
+
+
+@pytest.mark.slow
 def test_in_surprise_the_new_surprises_and_exact_gradients_stay_finite():
     text = printed(COLABS / "surprise.py")
     new, repeated = (float(re.search(rf"{words} words (\d\.\d+)", text)[1]) for words in ("new", "repeated"))
