@@ -21,6 +21,8 @@ TABLES = {
     "gradients": ("loss_gradients", runs.gradients),
     "memories": (EVIDENCE, runs.rehearsed),
     "steps": (EVIDENCE, runs.steps_needed),
+    "recommendation": ("recommendation", runs.recommendation),
+    "learners": ("learners", runs.learners),
     "babi": ("babi_single", runs.babi),
     "babi_memories": ("babi_memories", runs.by_task),
     "algorithmic": ("algorithmic", runs.wrong_bits),

@@ -264,3 +264,38 @@ def memory_network(found: dict) -> list[str]:
         cells = (error if isinstance(error, str) else f"{error:g}" for error in errors)
         lines.append(f"| {name} | {' | '.join(cells)} | {mean_error:g} |")
     return lines
+
+
+def recommendation(found: dict) -> list[str]:
+    """How clicks are told from others, and how high the next one stands among all items."""
+    columns = {"auc": "AUC %", "auc_popular": "popular AUC %", "hr_10": "HR@10 %", "ndcg_10": "NDCG@10 %"}
+    head = ["", *columns.values(), "bytes a user", "parameters", "seeds", "steps"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for row, runs in by_row(found["runs"]).items():
+        cells = [percent_of([run["metrics"].get(name) for run in runs]) for name in columns]
+        lines.append(f"| {' | '.join([row, *cells, *sizes_of(runs)])} |")
+    return lines
+
+
+def learners(found: dict) -> list[str]:
+    """AUC over all steps of the test students, and in the two halves of their streams."""
+    head = ["", "AUC %", "early %", "later %", "bytes a student", "parameters", "seeds", "steps"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for row, runs in by_row(found["runs"]).items():
+        halves = ([run["metrics"]["tags"]["half"][half]["auc"] for run in runs] for half in ("early", "later"))
+        cells = [percent([run["metrics"]["auc"] for run in runs]), *map(percent, halves)]
+        lines.append(f"| {' | '.join([row, *cells, *sizes_of(runs)])} |")
+    return lines
+
+
+def percent_of(values: list[float | None]) -> str:
+    """As `percent`; "-" for what a system does not have."""
+    known = [value for value in values if value is not None]
+    return percent(known) if known else "-"
+
+
+def sizes_of(runs: list[dict]) -> list[str]:
+    """Bytes of a state, parameters, seeds and steps of a row."""
+    first = runs[0]
+    state = "-" if first["state_bytes"] is None else f"{first['state_bytes']:,}"
+    return [state, f"{first['parameters']:,}", str(len(runs)), f"{first['step']:,}"]

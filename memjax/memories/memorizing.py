@@ -10,6 +10,7 @@ from memjax.memories.memory import (
     own_state,
     replicate_over_sequence,
     scan_module,
+    scan_parts,
     scan_writes,
     stream_shards,
 )
@@ -94,7 +95,8 @@ def memorize_at(
     """Reads a stream once, and shows the slots as they were each time that it was asked.
 
     They are those that `memorize` gives for the first `after[q]` segments alone. What a question costs is its K slots:
-    the gradient keeps the state at the borders of the blocks and not at every question.
+    the gradient keeps the state at the borders of the blocks and not at every question. A stream that is asked at more
+    than half of its segments shows all T of them instead, once.
 
     Args:
         memory: as of `memorize`, and so are the others.
@@ -134,21 +136,32 @@ def memorize_at(
         state, aux_loss = memory.write(state, features, mask, key=key)
         return state, (memory.slots(state), aux_loss)
 
+    often = 2 * len(after) > mask.size // mask.shape[2]
+
     def step(memory, carry, inputs):
         (state, asked), (items, mask, first, key) = carry, inputs
         parts = replicate_over_sequence((memory.encode(items, mask), mask))
         keys = None if key is None else jax.random.split(key, block)
         state, (seen, aux_losses) = scan_module(write, memory)(memory, state, (*parts, keys))
+        if often:
+            return (state, None), (seen, aux_losses.sum())
         place = after - 1 - first
         here, place = (place >= 0) & (place < block), jnp.clip(place, 0, block - 1)
         keep = jax.vmap(lambda here, old, new: jnp.where(here, new, old))
-        return (state, jax.tree.map(lambda old, new: keep(here, old, new[place]), asked, seen)), aux_losses.sum()
+        asked = jax.tree.map(lambda old, new: keep(here, old, new[place]), asked, seen)
+        return (state, asked), (None, aux_losses.sum())
 
     step = nn.remat(step, prevent_cse=False) if remat else step
-    first = jnp.arange(len(mask)) * block
-    before = jax.tree.map(lambda x: jnp.broadcast_to(x, (len(after), *x.shape)), memory.slots(state))
-    (state, asked), aux_loss = scan_writes(step, memory, (state, before), (items, mask, first), key)
-    return asked, state, aux_loss
+    first, start = jnp.arange(len(mask)) * block, memory.slots(state)
+    before = None if often else jax.tree.map(lambda x: jnp.broadcast_to(x, (len(after), *x.shape)), start)
+    (state, asked), (seen, aux_losses) = scan_parts(step, memory, (state, before), (items, mask, first), key)
+    if often:
+
+        def at(first: Array, later: Array) -> Array:
+            return jnp.concatenate([first[None], later.reshape(-1, *first.shape)])[after]
+
+        asked = jax.tree.map(at, start, seen)
+    return asked, state, aux_losses.sum()
 
 
 def _given(memory: Memory, items: Array, mask: Array | None, state: State | None) -> tuple[Array, State]:

@@ -129,10 +129,17 @@ def scan_writes(
     step: Callable, memory: Memory, state: State, parts: tuple[Any, ...], key: Key | None
 ) -> tuple[State, Float[Array, ""]]:
     """The state after `step(memory, state, (*part, key))` for each part of a stream, and the sum of the losses."""
+    state, aux_losses = scan_parts(step, memory, state, parts, key)
+    return state, aux_losses.sum()
+
+
+def scan_parts(
+    step: Callable, memory: Memory, state: State, parts: tuple[Any, ...], key: Key | None
+) -> tuple[State, Any]:
+    """As `scan_writes`; what the steps give besides the state, whatever it is, is stacked."""
     first = jax.tree.leaves(parts)[0]
     keys = None if key is None else jax.random.split(key, first.shape[0])
-    state, aux_losses = scan_module(step, memory)(memory, carry_like(state, first), (*parts, keys))
-    return state, aux_losses.sum()
+    return scan_module(step, memory)(memory, carry_like(state, first), (*parts, keys))
 
 
 def scan_module(step: Callable, module: nn.Module) -> Callable:

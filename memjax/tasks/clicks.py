@@ -29,6 +29,7 @@ class ClicksSpec:
         length: the most items of a stream; at most 65536.
         segment: N, its length, in items.
         views: how many training examples an epoch has of each user; at most 1000.
+        ahead: how many of the items that come next are asked each time in training; at most 1000.
         least: users with fewer items are left out; at least 4.
         seed: of what is drawn.
         data_dir: the folder of the file.
@@ -44,13 +45,14 @@ class ClicksSpec:
     least: int
     seed: int
     data_dir: str
+    ahead: int = 1
 
     def __post_init__(self):
-        at_least(self, 1, "length", "segment", "views")
+        at_least(self, 1, "length", "segment", "views", "ahead")
         at_least(self, LEAST, "least")
         at_most(self, LONGEST, "length")
         at_most(self, self.length, "segment")
-        at_most(self, MOST_VIEWS, "views")
+        at_most(self, MOST_VIEWS, "views", "ahead")
         check_seed(self.seed)
 
 
@@ -72,7 +74,8 @@ class Clicks:
 
     - Training, example i is of user `i % users`: the first segment has r items, drawn from 1 to N, so that every item
       comes to be asked; the stream has at most `length` items, from the user's first on, or from a random place where
-      the user has more. After each segment two questions: the next item (label 1), and a negative (label 0).
+      the user has more. After each segment the next `ahead` items (label 1), and as many negatives (label 0). One is
+      what is tested; more are a denser signal, from the same pass over the stream.
     - Valid and test: the last `length` items before the target, then the target and a negative. The items before the
       target of test include that of valid.
 
@@ -135,7 +138,7 @@ class Clicks:
             query_words=None,
             answer="click",
             classes=2,
-            questions=(segments, 2),
+            questions=(segments, 2 * spec.ahead),
             query_is_item=True,
         )
 
@@ -150,8 +153,11 @@ class Clicks:
 
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
         indices = check_indices(indices, self.size(split), split)
-        size, count = self.spec.segment, self.shape.segments if split == "train" else 1
-        u = self._uniform(split, indices, 2 + count)
+        size, count, ahead = (
+            self.spec.segment,
+            *((self.shape.segments, self.spec.ahead) if split == "train" else (1, 1)),
+        )
+        u = self._uniform(split, indices, 2 + count * ahead)
         cut = self._cut(split, indices, u)
         places = np.arange(self.shape.segments * size)
         padding = (size - cut.first)[:, None]
@@ -159,17 +165,20 @@ class Clicks:
         stream = self._at(cut.begin[:, None] - padding + places, mask)
 
         after = np.arange(1, count + 1) + np.zeros_like(indices)[:, None] if split == "train" else cut.segments[:, None]
-        asked = after <= cut.segments[:, None]
-        after = np.where(asked, after, 0)
-        target = self._at((cut.begin + cut.first)[:, None] + (after - 1) * size, asked)
-        query = np.stack([target, np.where(asked, self._untouched(cut.user, u[:, 2:]), 0)], -1)
+        after = np.where(after <= cut.segments[:, None], after, 0)
+        places = ((cut.begin + cut.first)[:, None] + (after - 1) * size)[..., None] + np.arange(ahead)
+        last = (self._begin + self._count)[cut.user] - _BEHIND.get(split, 3)
+        asked = (after > 0)[..., None] & (places <= last[:, None, None])
+        negatives = self._untouched(cut.user, u[:, 2:]).reshape(asked.shape)
+        query = np.concatenate([self._at(places, asked), np.where(asked, negatives, 0)], -1)
+        label = np.concatenate([asked, np.zeros_like(asked)], -1)
         return {
             "stream": stream.reshape(len(indices), self.shape.segments, size),
             "mask": mask.reshape(len(indices), self.shape.segments, size),
             "query": query.astype(np.int32),
-            "label": np.stack([asked, np.zeros_like(asked)], -1).astype(np.int32),
+            "label": label.astype(np.int32),
             "after": after.astype(np.int32),
-            "asked": np.stack([asked, asked], -1),
+            "asked": np.concatenate([asked, asked], -1),
         }
 
     def ranked(self, split: Split, indices: np.ndarray) -> dict[str, np.ndarray]:
