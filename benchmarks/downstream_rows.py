@@ -7,8 +7,12 @@ NO_REHEARSAL = ("--config.rehearsal.fragments=0",)
 RECOMMENDERS = [name for name in DIRECT if name not in ("directly", "multi_hop")]
 # The most telling rows first.
 MEMORIES = ["rehearsal", *(name for name in registry if name != "rehearsal")]
+# SASRec learns the next click at every place, whatever is asked.
+NEXT_ALONE = ("--config.task.ahead=1", "--config.training.steps=6000")
 RECOMMENDATION = {
-    **{name: (f"system={name}", ()) for name in ("gru4rec", "sasrec")},
+    "gru4rec": ("system=gru4rec", ()),
+    "sasrec": ("system=sasrec", NEXT_ALONE),
+    "gru4rec next item alone": ("system=gru4rec", NEXT_ALONE),
     **{
         name + kind: (f"memory={name}", flags)
         for name in MEMORIES

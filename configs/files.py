@@ -5,6 +5,7 @@
     memjax train --config=configs/files.py:FOLDER,system=directly   reads the stream itself: what can be known at all
     memjax compare --config=configs/files.py:FOLDER
 
+A folder whose name has a comma or an equals sign: --config=configs/files.py --data_dir=FOLDER.
 FOLDER/streams/NAME.npy or FOLDER/streams.parquet, and FOLDER/questions.jsonl: docs/guides/own_embeddings.md.
 The settings are those that served on a CPU elsewhere: for more than a few minutes' data give more training.steps.
 """

@@ -157,6 +157,7 @@ def test_a_folder_or_a_parquet_file_of_ones_own_is_trained(page, examples, tmp_p
     evaluation = json.loads(path.read_text())
     assert evaluation["metrics"]["answers"] == 2 * examples if examples else 10 < evaluation["examples"] < 60
     assert 0 < evaluation["metrics"]["accuracy"] < 1
+    exec(blocks("py", guide)[0], {"__name__": "manual"})  # what is done with the run, or the data
 
 
 @pytest.mark.slow

@@ -54,6 +54,8 @@ def as_ids(
         other: a stream of the same kind.
         other_mask: which of its items are no padding.
 
+    The same vector at two places has two ids: a negative may then be what was there.
+
     Returns:
         Both as ids, and the vectors of these ids, 0 for padding; None where they were ids before.
 

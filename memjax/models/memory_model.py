@@ -168,7 +168,14 @@ class MemoryModel(nn.Module):
             The recollection and the familiarity loss.
         """
         return rehearsal_losses(
-            self.rehearser, slots, fragments, self._table(vectors), negatives=negatives, key=key, among=among
+            self.rehearser,
+            slots,
+            fragments,
+            self._table(vectors),
+            negatives=negatives,
+            key=key,
+            among=among,
+            vectors=vectors,
         )
 
     def recollect(

@@ -104,6 +104,7 @@ def rehearsal_losses(
     negatives: int,
     key: Key,
     among: Among | None = None,
+    vectors: Float[Array, "V dv"] | None = None,
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """The losses of one stream's fragments.
 
@@ -115,6 +116,7 @@ def rehearsal_losses(
         negatives: from how many drawn items a hidden one is told; 0 for the whole vocabulary.
         key: to draw them with.
         among: the stream's items, from which they are drawn; without, from the whole vocabulary.
+        vectors: of the fragments' ids, where items are vectors.
 
     Returns:
         The recollection and the familiarity loss.
@@ -132,7 +134,7 @@ def rehearsal_losses(
         if among is None:
             targets, valid, ids = sampled_candidates(key, fragments.items, negatives, embed.num_embeddings)
         else:
-            targets, valid, ids = stream_candidates(key, fragments.items, negatives, among)
+            targets, valid, ids = stream_candidates(key, fragments.items, negatives, among, vectors)
         candidates = embed(ids)
     per_fragment = jax.vmap(lambda p, t, h, v: ops.recollection_loss(p, candidates, t, h, valid=v))
     losses_F = per_fragment(predicted, targets, fragments.hidden, valid)
@@ -165,7 +167,7 @@ def sampled_candidates(
 
 
 def stream_candidates(
-    key: Key, items: Int[Array, "F N"], negatives: int, among: Among
+    key: Key, items: Int[Array, "F N"], negatives: int, among: Among, vectors: Float[Array, "V dv"] | None = None
 ) -> tuple[Int[Array, "F N"], Bool[Array, "F N FN_J"], Int[Array, "FN_J"]]:
     """As `sampled_candidates`, but the J drawn ones are items of the same stream, each place of it at most once.
 
@@ -176,6 +178,8 @@ def stream_candidates(
         items: the true ones.
         negatives: J; a shorter stream gives as many as it has.
         among: the stream's items.
+        vectors: of the ids, where items are vectors: one that equals the true one, elsewhere in the stream, does not
+            count.
     """
     flat = items.reshape(-1)
     tickets = jnp.where(among.real, jax.random.uniform(key, among.ids.shape), -1)
@@ -183,4 +187,8 @@ def stream_candidates(
     ids = jnp.concatenate([flat, among.ids[places]])
     targets = jnp.arange(flat.size).reshape(items.shape)
     drawn = jnp.concatenate([jnp.zeros(flat.size, bool), highest >= 0])
-    return targets, drawn & (ids != items[..., None]), ids
+    other = ids != items[..., None]
+    if vectors is not None:
+        differs = (vectors[ids[flat.size :]] != vectors[flat][:, None]).any(-1).reshape(*items.shape, -1)
+        other = other.at[..., flat.size :].set(differs)
+    return targets, drawn & other, ids

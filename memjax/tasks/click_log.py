@@ -61,22 +61,11 @@ def read_clicks(path: Path) -> ClickLog:
         MemjaxError: for a file that is missing or damaged, and for a line that is not as it must be.
     """
     if path.suffix == ".parquet":
-        return _in_order(path, "clicks", *_parquet(path))
+        columns = read_columns(path, {"user": "names", "item": "names"}, {"time": "times"})
+        return _in_order(path, "clicks", *columns.values())
     form = _RATINGS if ".csv" in path.suffixes else _SEQUENCES
     require(path.exists(), f"there is no {path}; put {form.origin}, there, or name its folder with --data_dir=FOLDER")
-    columns = _columns(path, read_text(path), form)
-    return _in_order(path, "ratings", *columns)
-
-
-def _parquet(path: Path) -> list[np.ndarray]:
-    """Users, items and, if there are some, times."""
-    found = []
-    for name, values in read_columns(path, ("user", "item"), ("time",)).items():
-        column = np.array(values.to_pylist())
-        kinds = "iuU" + "fM" * (name == "time")
-        require(column.dtype.kind in kinds, f"{path}: {name!r} holds {values.type}, not whole numbers or words")
-        found.append(column)
-    return found
+    return _in_order(path, "ratings", *_columns(path, read_text(path), form))
 
 
 def _in_order(path: Path, what: str, users: np.ndarray, items: np.ndarray, times: np.ndarray | None = None) -> ClickLog:

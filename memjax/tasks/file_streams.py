@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from memjax.errors import MemjaxError, one_line, require
+from memjax.tasks.babi import words_of
 from memjax.tasks.parquet_columns import read_columns
 from memjax.tasks.text import read_text
 from memjax.typing import SPLITS, Split
@@ -68,6 +70,7 @@ def read_streams(folder: Path) -> FileStreams:
     )
     require(not (files and table.exists()), f"{folder} has both streams/*.npy and streams.parquet; leave one of them")
     found, notes = ({file.stem: _npy(file) for file in files}, ()) if files else _parquet(table)
+    found = {unicodedata.normalize("NFC", name): items for name, items in found.items()}
     empty = [name for name, items in found.items() if not len(items)]
     if empty:
         notes = (*notes, f"{len(empty):,} of {len(found):,} streams are left out: they have no items")
@@ -76,7 +79,7 @@ def read_streams(folder: Path) -> FileStreams:
     first, items = next(iter(found.items()))
     for name, each in found.items():
         require(
-            each.ndim == items.ndim and each.shape[1:] == items.shape[1:],
+            _kind(each) == _kind(items),
             f"stream {name} has {_kind(each)}, stream {first} {_kind(items)}; all must be of one kind",
         )
         if each.ndim == 2:
@@ -97,7 +100,8 @@ def read_questions(folder: Path, streams: Mapping[str, np.ndarray]) -> list[File
     """
     path = folder / QUESTIONS
     found = []
-    for number, line in enumerate(read_text(path).splitlines(), 1):
+    # Not splitlines: a text in JSON may hold other marks that end lines elsewhere.
+    for number, line in enumerate(read_text(path).removeprefix("\ufeff").split("\n"), 1):
         if line.strip():
             found.append(_question(f"line {number} of {path}", line, streams))
     require(found, f"{path} has no questions")
@@ -115,6 +119,7 @@ def _question(place: str, line: str, streams: Mapping[str, np.ndarray]) -> FileQ
     except (ValueError, RecursionError) as error:
         raise MemjaxError(f"{place} is no JSON ({one_line(error)})") from None
     require(isinstance(given, dict), f"{place} is no JSON object")
+    given = {key: value for key, value in given.items() if value is not None or key not in ("after", "split")}
     unknown = sorted(given.keys() - _KEYS.keys())
     require(not unknown, f"{place} has {', '.join(map(repr, unknown))}; there are {', '.join(_KEYS)}")
     for key, kind in _KEYS.items():
@@ -122,7 +127,8 @@ def _question(place: str, line: str, streams: Mapping[str, np.ndarray]) -> FileQ
         value = given.get(key)
         right = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
         require(key not in given or right, f"{place}: {key!r} is {value!r:.40}, of another type")
-    name = given["stream"]
+    require(words_of(given["query"]), f"{place}: the query {given['query']!r:.40} has no words")
+    name = unicodedata.normalize("NFC", given["stream"])
     require(name in streams, f"{place}: there is no stream {name!r:.60} with items")
     length = len(streams[name])
     after = given.get("after", length)
@@ -134,46 +140,40 @@ def _question(place: str, line: str, streams: Mapping[str, np.ndarray]) -> FileQ
 
 def _npy(path: Path) -> np.ndarray:
     try:
-        items = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError, MemoryError) as error:
+        with path.open("rb") as file:
+            items = np.lib.format.read_array(file, allow_pickle=False)
+    except Exception as error:  # a damaged header fails in many ways
         raise MemjaxError(f"{path} cannot be read: {one_line(error)}; write it with numpy.save") from None
-    return _checked(items, str(path))
-
-
-def _checked(items: np.ndarray, place: str) -> np.ndarray:
     ids = items.ndim == 1 and items.dtype.kind in "iuU"
     vectors = items.ndim == 2 and items.shape[1] > 0 and items.dtype.kind in "iuf"
     require(
         ids or vectors,
-        f"{place} holds {items.dtype}{list(items.shape)}; a stream is whole numbers or words [L], or vectors [L, d]",
+        f"{path} holds {items.dtype}{list(items.shape)}; a stream is whole numbers or words [L], or vectors [L, d]",
     )
-    return items if ids else items.astype(np.float32)
+    if not ids or items.dtype.kind == "U":
+        return items
+    require(not items.size or items.max() < 2**63, f"{path} has whole numbers of 2^63 or more")
+    return items.astype(np.int64)
 
 
 def _parquet(path: Path) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
-    columns = read_columns(path, ("stream", "item"), ("time",))
-    names = np.array([str(name) for name in columns["stream"].to_pylist()])
+    columns = read_columns(path, {"stream": "names", "item": "items"}, {"time": "times"})
+    names = columns["stream"].astype(str)
     order, notes = np.argsort(names, kind="stable"), list[str]()
     if "time" in columns:
-        times = columns["time"].to_numpy()
+        times = columns["time"]
         late = (times[order][1:] < times[order][:-1]) & (names[order][1:] == names[order][:-1])
         order = np.lexsort((times, names))
         if late.any():
             notes.append(
                 f"{int(late.sum()):,} items stand behind a later one of their stream in {path.name}: sorted by time"
             )
-    items = columns["item"].to_pylist()
-    starts = [*np.flatnonzero(np.append(True, names[order][1:] != names[order][:-1])).tolist(), len(order)]
-    found = {}
-    for start, end in itertools.pairwise(starts):
-        name = str(names[order[start]])
-        try:
-            own = np.array([items[row] for row in order[start:end]])
-        except ValueError:
-            raise MemjaxError(f"stream {name} of {path} has vectors of several widths") from None
-        found[name] = _checked(own, f"stream {name} of {path}")
-    return found, tuple(notes)
+    names, items = names[order], columns["item"][order]
+    starts = [*np.flatnonzero(np.append(True, names[1:] != names[:-1])).tolist(), len(order)]
+    return {str(names[start]): items[start:end] for start, end in itertools.pairwise(starts)}, tuple(notes)
 
 
 def _kind(items: np.ndarray) -> str:
-    return "ids" if items.ndim == 1 else f"vectors of {items.shape[1]} numbers"
+    if items.ndim == 2:
+        return f"vectors of {items.shape[1]} numbers"
+    return "words" if items.dtype.kind == "U" else "whole numbers"

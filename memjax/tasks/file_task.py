@@ -51,12 +51,16 @@ class FileTask:
 
     An answer is a text, of which each that train has is a class; or true or false. `after`: how many items have been
     read; left out, all. `split`: train, valid or test; left out in all lines, eight streams of ten are train, one each
-    valid and test, by a sum over their names. Ids that no train question's stream has are one id; numbers of vectors
-    are taken less their mean in train, over their standard deviation there.
+    valid and test, by a sum over their names. Ids that train does not read are one id; numbers of vectors are taken
+    less their mean in train, over their standard deviation there.
 
     Attributes:
         spec: its settings.
         shape: of its batches.
+        width: d of vectors, None for ids.
+        items: ids that train reads; the i-th is the model's id i + 1.
+        mean: of each number of the vectors that train reads.
+        spread: their standard deviations, 1 for a number that is always the same.
         answers: by their labels; empty where they are yes or no.
         vocabulary: the words of the queries, by their ids.
         notes: what was left out, put in order, or is unknown in train.
@@ -74,25 +78,33 @@ class FileTask:
         streams = read_streams(folder)
         self._questions = _split(folder, read_questions(folder, streams.items))
         train, notes = self._questions["train"], list(streams.notes)
-        width = streams.width
-        items = _items_of_train(streams.items, train)
-        if width is None:
-            known = np.unique(items)
-            self._streams = {name: _ids(known, own) for name, own in streams.items.items()}
-            strange = sum(int((own == UNKNOWN).sum()) for own in self._streams.values())
-            if strange:
-                notes.append(f"{strange:,} items of valid and test occur nowhere in train: they are one id")
+        every = [question for split in SPLITS for question in self._questions[split]]
+        self.width = streams.width
+        read = _read_items(streams.items, train, spec.length)
+        if self.width is None:
+            self.items = np.unique(read)
         else:
-            mean, spread = items.mean(0), items.std(0)
-            spread = np.where(spread > 0, spread, 1)
-            self._streams = {name: ((own - mean) / spread).astype(np.float32) for name, own in streams.items.items()}
+            # In float64: in float32 a mean over many is off, and a number that never changes has a spread.
+            self.mean, spread = read.mean(0, dtype=np.float64), read.std(0, dtype=np.float64)
+            self.spread = np.where(spread > 1e-12 * np.abs(self.mean), spread, 1)
+        self._streams = {name: self.encode(items) for name, items in streams.items.items()}
+        if self.width is None:
+            asked = [question for question in every if question not in set(train)]
+            strange = int((_read_items(self._streams, asked, spec.length) == UNKNOWN).sum())
+            if strange:
+                notes.append(f"{strange:,} items that valid and test read occur nowhere in train: they are one id")
+        cut = sum(question.after > spec.length for question in every)
+        if cut:
+            notes.append(
+                f"of {cut:,} questions the latest {spec.length:,} items are read; config.task.length is for more"
+            )
 
         self.vocabulary = ("<pad>", "<unknown>", *sorted({word for q in train for word in words_of(q.query)}))
         self._words = {word: place for place, word in enumerate(self.vocabulary)}
-        every = [question for split in SPLITS for question in self._questions[split]]
         clicks = isinstance(every[0].answer, bool)
         self.answers = () if clicks else tuple(sorted({str(question.answer) for question in train}))
-        require(clicks or len(self.answers) > 1, f"all answers of train in {folder / QUESTIONS} are the same")
+        given = {question.answer for question in train}
+        require(len(given) > 1, f"all answers of train in {folder / QUESTIONS} are the same")
         self._labels = {answer: label for label, answer in enumerate(self.answers)}
         lost = sum(not clicks and question.answer not in self._labels for question in every)
         if lost:
@@ -100,15 +112,48 @@ class FileTask:
         self.notes = tuple(notes)
         longest = max(self._read(question) for question in every)
         self.shape = TaskShape(
-            items=len(known) + 1 if width is None else 0,
+            items=len(self.items) + 1 if self.width is None else 0,
             segments=-(-longest // spec.segment),
             segment=spec.segment,
             queries=len(self.vocabulary),
             query_words=max(len(words_of(question.query)) for question in every),
             answer="click" if clicks else "classes",
             classes=2 if clicks else len(self.answers),
-            item_width=width,
+            item_width=self.width,
         )
+
+    def encode(self, items: np.ndarray) -> np.ndarray:
+        """Items as the model reads them: ids as int32, vectors as float32.
+
+        Args:
+            items: as they stand in a file, `[L]` or `[L, d]`.
+
+        Raises:
+            MemjaxError: for items of another kind.
+        """
+        items = np.asarray(items)
+        fits = items.shape[1:] == (() if self.width is None else (self.width,))
+        require(fits and items.ndim > 0, f"items are not {list(items.shape)}; see the streams of {self.spec.data_dir}")
+        if self.width is not None:
+            return ((items - self.mean) / self.spread).astype(np.float32)
+        same = (items.dtype.kind == "U") == (self.items.dtype.kind == "U")
+        require(same, f"items are of type {self.items.dtype} in {self.spec.data_dir}, not {items.dtype}")
+        places = np.minimum(np.searchsorted(self.items, items), len(self.items) - 1)
+        return np.where(self.items[places] == items, places + 1, UNKNOWN).astype(np.int32)
+
+    def encode_query(self, query: str) -> np.ndarray:
+        """A question as the ids of its words, `[W]`.
+
+        Args:
+            query: in words, not more than those of the folder have.
+
+        Raises:
+            MemjaxError: for none, and for more.
+        """
+        words, longest = words_of(query), self.shape.query_words or 0
+        require(0 < len(words) <= longest, f"{query!r:.60} has {len(words)} words, not 1 to {longest}")
+        ids = [self._words.get(word, UNKNOWN_WORD) for word in words]
+        return np.array(ids + [PADDING] * (longest - len(ids)), np.int32)
 
     def size(self, split: Split) -> int:
         """How many questions."""
@@ -124,19 +169,16 @@ class FileTask:
         own, dtype = ((), np.int32) if shape.item_width is None else ((shape.item_width,), np.float32)
         stream = np.zeros((len(asked), shape.segments * shape.segment, *own), dtype)
         mask = np.zeros(stream.shape[:2], bool)
-        query = np.full((len(asked), shape.query_words or 0), PADDING, np.int32)
         for row, question in enumerate(asked):
             count = self._read(question)
             stream[row, :count] = self._streams[question.stream][question.after - count : question.after]
             mask[row, :count] = True
-            words = [self._words.get(word, UNKNOWN_WORD) for word in words_of(question.query)]
-            query[row, : len(words)] = words
         axes = (len(asked), shape.segments, shape.segment)
         label = [int(q.answer) if isinstance(q.answer, bool) else self._labels.get(q.answer, -1) for q in asked]
         return {
             "stream": stream.reshape(*axes, *own),
             "mask": mask.reshape(axes),
-            "query": query,
+            "query": np.stack([self.encode_query(question.query) for question in asked]),
             "label": np.array(label, np.int32),
         }
 
@@ -147,12 +189,8 @@ class FileTask:
 def _split(folder: Path, questions: list[FileQuestion]) -> dict[Split, list[FileQuestion]]:
     """The questions of each split, each of which has some."""
     found: dict[Split, list[FileQuestion]] = {split: [] for split in SPLITS}
-    for place, question in enumerate(questions):
-        require(
-            words_of(question.query),
-            f"question {place + 1} of {folder / QUESTIONS} has no words: {question.query!r:.40}",
-        )
-        drawn = hashlib.sha256(question.stream.encode()).digest()[0] % 10
+    for question in questions:
+        drawn = hashlib.sha256(question.stream.encode(errors="surrogateescape")).digest()[0] % 10
         split: Split = question.split or ("test" if drawn == 0 else "valid" if drawn == 1 else "train")
         found[split].append(question)
     for split, own in found.items():
@@ -160,17 +198,9 @@ def _split(folder: Path, questions: list[FileQuestion]) -> dict[Split, list[File
     return found
 
 
-def _items_of_train(streams: dict[str, np.ndarray], train: list[FileQuestion]) -> np.ndarray:
-    """All items that train reads, one after another."""
-    read: dict[str, int] = {}
-    for question in train:
-        read[question.stream] = max(read.get(question.stream, 0), question.after)
-    return np.concatenate([streams[name][:count] for name, count in read.items()])
-
-
-def _ids(known: np.ndarray, items: np.ndarray) -> np.ndarray:
-    """The place of each item among the known ones, from 1; `UNKNOWN` for others."""
-    if items.dtype.kind != known.dtype.kind and "U" in (items.dtype.kind, known.dtype.kind):
-        return np.full(len(items), UNKNOWN, np.int32)
-    places = np.minimum(np.searchsorted(known, items), len(known) - 1)
-    return np.where(known[places] == items, places + 1, UNKNOWN).astype(np.int32)
+def _read_items(streams: dict[str, np.ndarray], questions: list[FileQuestion], length: int) -> np.ndarray:
+    """All items that some questions read, one after another; of a stream each once."""
+    read = {question.stream: np.zeros(len(streams[question.stream]), bool) for question in questions}
+    for question in questions:
+        read[question.stream][max(0, question.after - length) : question.after] = True
+    return np.concatenate([streams[name][places] for name, places in read.items()])

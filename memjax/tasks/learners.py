@@ -74,14 +74,15 @@ class Learners:
         self.spec = spec
         logs = _read(spec)
         every = [np.concatenate([getattr(log, name) for log in logs.values()]) for name in ("problems", "skills")]
-        pairs = np.unique(np.stack(every, axis=1), axis=0)
+        pairs, rows = np.unique(np.stack(every, axis=1), axis=0, return_inverse=True)
+        queries = dict(zip(logs, np.split(rows.ravel(), np.cumsum([len(log.right) for log in logs.values()])[:-1])))
         parts, items = _parts(pairs)
         self._items: dict[Split, np.ndarray] = {}
         self._begin: dict[Split, np.ndarray] = {}
         self._count: dict[Split, np.ndarray] = {}
         cut = 0
         for split, log in logs.items():
-            self._items[split] = 2 * _rows(pairs, log) + log.right
+            self._items[split] = 2 * queries[split] + log.right
             begins = [np.arange(begin, end, spec.length) for begin, end in zip(log.begin, log.begin[1:])]
             ends = np.concatenate([np.append(begin[1:], end) for begin, end in zip(begins, log.begin[1:], strict=True)])
             self._begin[split] = np.concatenate(begins)
@@ -150,12 +151,6 @@ def _joined(logs: list[LearnerLog]) -> LearnerLog:
         np.concatenate([getattr(log, name) for log in logs]) for name in ("problems", "skills", "right")
     )
     return LearnerLog(problems, skills, right, np.append(0, counts.cumsum()))
-
-
-def _rows(pairs: np.ndarray, log: LearnerLog) -> np.ndarray:
-    """The row of each step's (problem, skill)."""
-    width = pairs[:, 1].max() + 1
-    return np.searchsorted(pairs[:, 0] * width + pairs[:, 1], log.problems * width + log.skills)
 
 
 def _parts(pairs: np.ndarray) -> tuple[Parts, Parts]:

@@ -1,21 +1,32 @@
-"""Columns of a Parquet file. pyarrow is an extra, `memjax[parquet]`; without it nothing else is missing."""
+"""Columns of a Parquet file as NumPy arrays. pyarrow is an extra, `memjax[parquet]`, for this alone."""
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from memjax.errors import MemjaxError, one_line, require
 
+# What a column holds, by what is asked for, as errors say it.
+_SAID = {
+    "names": "whole numbers or words",
+    "times": "whole numbers, other numbers, dates or times",
+    "items": "whole numbers, words, or lists of numbers",
+}
 
-def read_columns(path: Path, needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Columns by their names, as pyarrow's; of the optional ones those that the file has.
+
+def read_columns(path: Path, needed: dict[str, str], optional: dict[str, str]) -> dict[str, np.ndarray]:
+    """Columns by their names; of the optional ones those that the file has.
 
     Args:
         path: of the file.
-        needed: columns that it must have, without gaps.
+        needed: columns that it must have, and what they hold: "names", whole numbers or words; "times", by which is
+            sorted; "items", names, or vectors as lists of one length, which come as `[rows, d]`.
         optional: others that are read.
 
     Raises:
-        MemjaxError: for a file that is missing or damaged, lacks a column or a value in it, and without pyarrow.
+        MemjaxError: for a file that is missing or damaged, lacks a column or a value in it, or holds something else
+            in it; and without pyarrow.
     """
     try:
         import pyarrow
@@ -27,11 +38,37 @@ def read_columns(path: Path, needed: tuple[str, ...], optional: tuple[str, ...] 
         names = pyarrow.parquet.read_schema(path).names
         for name in needed:
             require(name in names, f"{path} has no column {name!r}; it has {', '.join(names)}")
-        wanted = [*needed, *(name for name in optional if name in names)]
-        table = pyarrow.parquet.read_table(path, columns=wanted)
-    except (OSError, pyarrow.ArrowException) as error:
+        wanted = needed | {name: holds for name, holds in optional.items() if name in names}
+        table = pyarrow.parquet.read_table(path, columns=list(wanted))
+        require(table.num_rows > 0, f"{path} has no rows")
+        return {name: _column(f"{path}: {name!r}", table[name], holds) for name, holds in wanted.items()}
+    except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
+        if isinstance(error, MemjaxError):
+            raise
         raise MemjaxError(f"{path} cannot be read: {one_line(error)}") from None
-    for name in wanted:
-        require(table[name].null_count == 0, f"{path} has rows without {name!r}; leave them out")
-    require(table.num_rows > 0, f"{path} has no rows")
-    return {name: table[name] for name in wanted}
+
+
+def _column(place: str, values: Any, holds: str) -> np.ndarray:
+    from pyarrow import types
+
+    kind = values.type
+    require(values.null_count == 0, f"{place} has rows without a value; leave them out")
+    if types.is_integer(kind):
+        numbers = values.to_numpy()
+        require(numbers.max() < 2**63, f"{place} has whole numbers of 2^63 or more")
+        return numbers.astype(np.int64)
+    if holds != "times" and (types.is_string(kind) or types.is_large_string(kind)):
+        return np.array(values.to_pylist(), str)
+    if holds == "times" and (types.is_floating(kind) or types.is_timestamp(kind) or types.is_date(kind)):
+        times = values.to_numpy()
+        unknown = np.isnan(times) if types.is_floating(kind) else np.isnat(times)
+        require(not unknown.any(), f"{place} has rows without a value; leave them out")
+        return times
+    lists = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    numeric = lists and (types.is_floating(kind.value_type) or types.is_integer(kind.value_type))
+    require(holds == "items" and numeric, f"{place} holds {kind}, not {_SAID[holds]}")
+    flat = values.combine_chunks().flatten()
+    require(flat.null_count == 0, f"{place} has lists with gaps; fill them")
+    lengths = np.array([len(row) for row in values])
+    require(lengths.min() == lengths.max() > 0, f"{place} holds vectors of several widths")
+    return flat.to_numpy(zero_copy_only=False).reshape(len(lengths), -1)

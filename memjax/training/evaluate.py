@@ -156,5 +156,6 @@ def _auc(score: np.ndarray, label: np.ndarray) -> dict[str, float]:
 def _of_clicks(questions: dict[str, np.ndarray], chosen: np.ndarray) -> dict[str, float]:
     """What is measured of some of the yes-or-no questions."""
     score, label = questions["score"][chosen], questions["label"][chosen]
-    found = {"accuracy": float(((score > 0) == label).mean()), **_auc(score, label)}
+    right = ((score > 0) == label) & np.isfinite(score)
+    found = {"accuracy": float(right.mean()), **_auc(score, label)}
     return found | {"answers": len(label), "examples": len(np.unique(questions["example"][chosen]))}

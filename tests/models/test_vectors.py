@@ -84,7 +84,7 @@ def test_recollection_tells_a_vector_from_others_of_the_same_stream():
     parts, vectors, among, (recollection, _), recalled = rehearsed()
     embed = jax.tree.map(np.float64, params_of("memory")["params"]["embed"])
     table = np.float64(vectors) @ embed["kernel"] + embed["bias"]
-    targets, valid, ids = map(np.asarray, stream_candidates(jax.random.key(4), parts.items, 4, among))
+    targets, valid, ids = map(np.asarray, stream_candidates(jax.random.key(4), parts.items, 4, among, vectors))
     assert set(ids[parts.items.size :]) <= set(np.flatnonzero(MASK)) and len(set(ids[parts.items.size :])) == 4
     want = [
         losses.recollection_loss(np.float64(recalled[f]), table[ids], targets[f], parts.hidden[f], valid[f])
@@ -113,6 +113,13 @@ def test_every_place_of_the_stream_is_drawn_at_most_once_and_padding_never():
             assert sorted(ids[valid[0, place]].tolist()) == sorted({7: [5, 2], 2: [7, 7, 5]}[item])
     seen = {tuple(np.asarray(stream_candidates(jax.random.key(s), items, 1, among)[2])) for s in range(60)}
     assert {ids[-1] for ids in seen} == {7, 5, 2}
+
+
+def test_an_equal_vector_elsewhere_is_no_negative():
+    vectors = jnp.array([[1.0, 2.0], [1.0, 2.0], [1.0, 3.0], [0.0, 0.0]])
+    among, items = Among(jnp.arange(4), jnp.array([True, True, True, False])), jnp.array([[0, 2]])
+    _, valid, ids = map(np.asarray, stream_candidates(jax.random.key(0), items, 4, among, vectors))
+    assert set(ids[valid[0, 0]].tolist()) == {2} and set(ids[valid[0, 1]].tolist()) == {0, 1}
 
 
 def test_recollection_has_gradients_to_the_stream_and_nothing_of_the_padding():

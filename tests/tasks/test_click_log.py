@@ -3,6 +3,8 @@
 import gzip
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 from fuzzing import refusal
 from hypothesis import given, settings
@@ -29,6 +31,22 @@ def test_ratings_are_sorted_by_time_and_items_get_ids_in_order_of_their_numbers(
     assert tied.startswith("3 ratings have the time of the one before")
     (tmp_path / "ratings.csv").write_text(HEADER + "1,1,1,1\n1,2,1,2\n2,1,1,1\n")
     assert read_clicks(tmp_path / "ratings.csv").notes == ()
+
+
+@pytest.mark.parametrize("unit", [None, "s", "ns"])
+@pytest.mark.parametrize("words", [True, False])
+def test_parquet_is_sorted_by_time_whatever_times_and_items_are(unit, words, tmp_path):
+    rows = [(2, 30, 9), (1, 20, 5), (1, 10, 3), (1, 40, 6), (2, 10, 1), (1, 30, 7)]
+    users, items, times = map(list, zip(*rows, strict=True))
+    when = pyarrow.array(times, pyarrow.timestamp(unit, "UTC") if unit else pyarrow.float64())
+    table = {"user": [f"u{u}" for u in users] if words else users, "item": [f"i{i}" for i in items] if words else items}
+    pyarrow.parquet.write_table(pyarrow.table(table | {"time": when}), tmp_path / "log.parquet")
+    log = read_clicks(tmp_path / "log.parquet")
+    assert log.vocabulary == (("i10", "i20", "i30", "i40") if words else (10, 20, 30, 40))
+    assert log.begin.tolist() == [0, 4, 6] and log.items.tolist() == [0, 1, 3, 2, 0, 2]
+    assert log.notes == ("2 clicks stand behind a later one of their user in log.parquet: sorted by time",)
+    pyarrow.parquet.write_table(pyarrow.table(table), tmp_path / "log.parquet")
+    assert read_clicks(tmp_path / "log.parquet").items.tolist() == [1, 0, 3, 2, 2, 0]
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,31 @@ def test_a_stream_is_what_came_before_and_the_positive_is_what_came_next(folder,
             assert query[0] == history[last] and after == [len(segments)]
 
 
+@pytest.mark.parametrize("split", SPLITS)
+def test_in_training_several_of_the_next_items_may_be_asked(folder, split):
+    one, several = tasks.create(spec_of(folder)), tasks.create(spec_of(folder, ahead=3))
+    users, few, many = histories(made()), every(one, split), every(several, split)
+    check_batch(several.shape, many)
+    assert several.shape.questions == (3, 6)
+    if split != "train":
+        assert all((many[name] == few[name]).all() for name in few)
+        return
+    for row in range(several.size(split)):
+        history = users[row % len(users)]
+        assert (many["stream"][row] == few["stream"][row]).all() and (
+            many["query"][row, :, 0] == few["query"][row, :, 0]
+        ).all()
+        for moment in np.flatnonzero(few["asked"][row].any(1)):
+            asked = many["asked"][row, moment]
+            positives = many["query"][row, moment][asked & (many["label"][row, moment] == 1)].tolist()
+            negatives = many["query"][row, moment][asked & (many["label"][row, moment] == 0)].tolist()
+            assert len(positives) == len(negatives) and not set(negatives) & set(history)
+            last = len(history) - BACK[split]
+            begins = [b for b in range(last + 1) if history[b : b + 3][: last + 1 - b] == positives]
+            assert begins and 1 <= len(positives) <= 3
+    assert (many["asked"].sum((1, 2)) > few["asked"].sum((1, 2))).any()
+
+
 @pytest.mark.parametrize("split", ["train", "valid"])
 def test_what_is_asked_later_is_in_no_earlier_example(tmp_path, split):
     # No item is repeated: then an item that is asked cannot have been read, and is known by its number alone.

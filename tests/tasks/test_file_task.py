@@ -5,6 +5,7 @@ splits; a question of a stream in another split than its others.
 """
 
 import json
+import math
 import sys
 
 import numpy as np
@@ -31,7 +32,7 @@ def folder_of(path, kind="ids", streams=30, split=True, answers=None, seed=0):
         items = random.integers(100, 104 if own == "train" else 106, length) * 7
         if kind == "vectors":
             items = random.normal(3.0, 2.0 + 5 * (own != "train"), (length, 4)).astype(np.float32)
-            items[:, 3] = 2.5
+            items[:, 3] = 0.1  # never changes, and is not exact
         if kind == "words":
             items = np.array([f"film {item}" for item in items])
         made[f"s{number}"] = items
@@ -58,10 +59,11 @@ def test_an_example_is_the_latest_items_before_its_question(tmp_path, kind):
     streams, questions = folder_of(tmp_path, kind)
     task = create(tmp_path)
     train = [q for q in questions if q["split"] == "train"]
-    read = {}
+    read = set()  # (stream, place)
     for q in train:
-        read[q["stream"]] = max(read.get(q["stream"], 0), q.get("after", len(streams[q["stream"]])))
-    known = np.concatenate([streams[name][:count] for name, count in read.items()])
+        after = q.get("after", len(streams[q["stream"]]))
+        read |= {(q["stream"], place) for place in range(max(0, after - 8), after)}
+    known = np.stack([streams[name][place] for name, place in sorted(read)])
     assert isinstance(task, WithLengths) and task.answers == tuple(sorted(PLACES))
     for split in SPLITS:
         own = [q for q in questions if q["split"] == split]
@@ -73,8 +75,9 @@ def test_an_example_is_the_latest_items_before_its_question(tmp_path, kind):
             items = streams[q["stream"]][: q.get("after")][-8:]
             found = batch["stream"][row][batch["mask"][row]]
             if kind == "vectors":
+                known = np.float64(known)
                 spread = known.std(0)
-                want = (items - known.mean(0)) / np.where(spread > 0, spread, 1)
+                want = (items - known.mean(0)) / np.where(spread > 1e-6, spread, 1)
                 np.testing.assert_allclose(found, want, atol=1e-5)
             else:
                 ordered = sorted(set(known.tolist()))
@@ -84,7 +87,14 @@ def test_an_example_is_the_latest_items_before_its_question(tmp_path, kind):
             assert words == q["query"].lower().strip("?").split()
             assert task.answers[batch["label"][row]] == q["answer"]
     if kind != "vectors":
-        assert any("occur nowhere in train: they are one id" in note for note in task.notes)
+        unseen = set()
+        for q in questions:
+            after = q.get("after", len(streams[q["stream"]]))
+            unseen |= {(q["stream"], p) for p in range(max(0, after - 8), after) if q["split"] != "train"}
+        count = sum(streams[name][place] not in known for name, place in unseen)
+        assert count and f"{count} items that valid and test read occur nowhere in train: they are one id" in task.notes
+    cut = sum(q.get("after", len(streams[q["stream"]])) > 8 for q in questions)
+    assert f"of {cut} questions the latest 8 items are read; config.task.length is for more" in task.notes
 
 
 def test_without_a_split_all_questions_of_a_stream_are_in_one(tmp_path):
@@ -140,6 +150,43 @@ def test_parquet_is_the_same_streams_sorted_by_time(tmp_path, kind, timed):
     assert any("sorted by time" in note for note in task.notes) == timed
 
 
+def test_new_items_and_questions_are_encoded_as_those_of_the_folder(tmp_path):
+    streams, questions = folder_of(tmp_path)
+    task = create(tmp_path)
+    batch = task.examples("test", np.array([0]))
+    q = next(q for q in questions if q["split"] == "test")
+    assert task.encode(streams[q["stream"]][: q.get("after")][-8:]).tolist() == batch["stream"][batch["mask"]].tolist()
+    assert task.encode_query(q["query"]).tolist() == batch["query"][0].tolist()
+    assert task.encode(np.array([10**15])).tolist() == [0]
+    for wrong, words in (
+        (lambda: task.encode(np.array(["a"])), "items are of type int64"),
+        (lambda: task.encode(np.zeros((2, 3))), r"items are not \[2, 3\]"),
+        (lambda: task.encode_query("?"), "has 0 words, not 1 to 3"),
+        (lambda: task.encode_query("where is my blue umbrella"), "has 5 words"),
+    ):
+        with pytest.raises(MemjaxError, match=words):
+            wrong()
+
+
+def test_large_and_constant_numbers_are_normalised_in_double(tmp_path):
+    _, questions = folder_of(tmp_path, "vectors")
+    for file in sorted((tmp_path / "streams").iterdir()):
+        rows = np.random.default_rng(len(file.name)).normal(size=(12, 2))
+        np.save(file, np.column_stack([1.7e9 + np.arange(12), np.full(12, 0.1), rows]))
+    write(tmp_path, [{k: v for k, v in q.items() if k != "after"} for q in questions])
+    batch = create(tmp_path, length=12).examples("train", np.arange(20))
+    found = batch["stream"].reshape(-1, 4)
+    assert len(np.unique(found[:, 0])) == 12 and abs(found[:, 0].std() - 1) < 1e-3 and (abs(found[:, 1]) < 1e-6).all()
+
+
+def test_marks_within_json_and_null_are_read(tmp_path):
+    _, questions = folder_of(tmp_path, split=False, streams=60)
+    questions[0] |= {"query": "Where\u2028is Ada?", "after": None, "split": None}
+    text = "\n".join(json.dumps(q, ensure_ascii=False) for q in questions)
+    (tmp_path / "questions.jsonl").write_text("\ufeff" + text, encoding="utf-8")
+    assert sum(map(create(tmp_path).size, SPLITS)) == len(questions)
+
+
 QUESTION = {"stream": "s0", "query": "Where?", "answer": "garden", "split": "train"}
 
 
@@ -153,7 +200,7 @@ QUESTION = {"stream": "s0", "query": "Where?", "answer": "garden", "split": "tra
         (QUESTION | {"after": 99}, "not 99"),
         (QUESTION | {"after": True}, "'after' is True, of another type"),
         (QUESTION | {"query": 3}, "'query' is 3, of another type"),
-        (QUESTION | {"query": "?!"}, "has no words: '\\?!'"),
+        (QUESTION | {"query": "?!"}, "the query '\\?!' has no words"),
         (QUESTION | {"answer": 3}, "'answer' is 3, of another type"),
         (QUESTION | {"answer": True}, "have true or false for an answer and others a text"),
         (QUESTION | {"split": "dev"}, "split must be train, valid, test, not 'dev'"),
@@ -178,15 +225,16 @@ def test_a_question_that_is_none_is_one_clear_line(tmp_path, line, words):
             np.zeros((3, 5)),
             r"stream s1 has vectors of 4 numbers, stream a vectors of 5 numbers|stream s0 has vectors of 4",
         ),
-        (np.arange(3), "ids"),
+        (np.arange(3), "stream s0 has vectors of 4 numbers, stream a whole numbers"),
         (np.full((3, 4), np.nan), "stream a has a vector whose numbers are not finite, item 0; mend it"),
         (np.zeros((2, 3, 4)), r"a\.npy holds float64\[2, 3, 4\]; a stream is whole numbers or words \[L\], or vectors"),
         (np.array([1.5]), r"holds float64\[1\]"),
         (np.array([None]), "cannot be read"),
+        (np.array([2**63 + 1], np.uint64), r"has whole numbers of 2\^63 or more"),
     ],
 )
 def test_streams_that_do_not_fit_together_are_one_clear_line(tmp_path, items, words):
-    folder_of(tmp_path, "vectors")
+    folder_of(tmp_path, "ids" if items.dtype == np.uint64 else "vectors")
     np.save(tmp_path / "streams" / "a.npy", items)
     with pytest.raises(MemjaxError, match=words) as caught:
         create(tmp_path)
@@ -217,9 +265,14 @@ def test_a_folder_that_lacks_something_is_one_clear_line(tmp_path, monkeypatch):
         create(tmp_path)
     for columns, words in (
         ({"stream": ["a"]}, "has no column 'item'; it has stream"),
-        ({"stream": ["a"], "item": [None]}, "has rows without 'item'"),
-        ({"stream": ["a", "a"], "item": [[1.0], [1.0, 2.0]]}, "stream a of .* has vectors of several widths"),
+        ({"stream": ["a"], "item": [None]}, "'item' has rows without a value"),
+        ({"stream": ["a", "a"], "item": [[1.0], [1.0, 2.0]]}, "'item' holds vectors of several widths"),
         ({"stream": [], "item": []}, "has no rows"),
+        ({"stream": [1.5], "item": [1]}, "'stream' holds double, not whole numbers or words"),
+        ({"stream": ["a"], "item": [1.5]}, "'item' holds double, not whole numbers, words, or lists of numbers"),
+        ({"stream": ["a"], "item": [[1, None]]}, "has lists with gaps"),
+        ({"stream": ["a"], "item": [1], "time": [math.nan]}, "'time' has rows without a value"),
+        ({"stream": ["a"], "item": [1], "time": ["noon"]}, "'time' holds string, not whole numbers, other numbers"),
     ):
         pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "streams.parquet")
         with pytest.raises(MemjaxError, match=words):

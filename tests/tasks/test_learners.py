@@ -32,8 +32,8 @@ def students(seed, count=4, most=23):
     random = np.random.default_rng(seed)
     rows = []
     for steps in [1, *random.integers(2, most, count - 2), most]:
-        problems = random.choice([3, 7, 8, 20, 21, 300], steps)
-        skills = np.where((problems == 7) & (random.random(steps) < 0.5), 9, problems % 4)
+        problems = random.choice([3, 7, 8, 20, 2**62, 2**62 + 1], steps)
+        skills = np.where((problems == 7) & (random.random(steps) < 0.5), 9, problems % 4 - 1)
         rows.append(list(zip(problems.tolist(), skills.tolist(), random.integers(0, 2, steps).tolist(), strict=True)))
     return rows
 

@@ -40,7 +40,7 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
     require(
         task.shape.item_width is None or config.rehearsal.among == "stream" or not config.rehearses,
         "this task's items are vectors, which have no vocabulary: give --config.rehearsal.among=stream and "
-        "--config.rehearsal.negatives=30, or --config.rehearsal.recollection=0",
+        "--config.rehearsal.negatives=30, or --config.rehearsal.fragments=0",
     )
     check = partial(check_batch, task.shape)
     layout = Layout(check, trimmed, neighbours, ("stream", "mask"), training.buckets, cut_to)
@@ -71,7 +71,7 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
             metrics |= rank_items(model, params, task, layout, split, training.batch_size)
         return found
 
-    among = config.rehearsal.negatives + 1 if config.rehearsal.negatives else task.shape.items
+    among = config.rehearsal.negatives + 1 if config.rehearsal.negatives else max(1, task.shape.items)
     clicks, ranked = task.shape.answer == "click", isinstance(task, Ranked)
     told = {"sampler": sampler is not None, "clicks": clicks, "ranked": ranked}
     report = stream_qa_report(task.shape.tags, task.shape.classes, among, **told).to_json()
