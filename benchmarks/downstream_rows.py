@@ -1,9 +1,11 @@
 """The rows of the tables of clicks and learners: row -> what comes behind the config's first word, and which flags."""
 
+from evidence_rows import ABLATIONS
+
 from memjax.experiments.stream_qa.stream_qa_models import DIRECT
 from memjax.memories import registry
 
-NO_REHEARSAL = ("--config.rehearsal.fragments=0",)
+NO_REHEARSAL = (ABLATIONS["no rehearsal"],)
 RECOMMENDERS = [name for name in DIRECT if name not in ("directly", "multi_hop")]
 # The most telling rows first.
 MEMORIES = ["rehearsal", *(name for name in registry if name != "rehearsal")]
@@ -30,6 +32,11 @@ LEARNERS = {
         for name in MEMORIES
         for kind, flags in ((" no rehearsal", NO_REHEARSAL), ("", ()))
     },
+    # Rehearsal Memory's Tables 5 and 6, and Figure 2.
+    **{row: ("memory=rehearsal", (flag,)) for row, flag in ABLATIONS.items() if row != "no rehearsal"},
+    "15% masked": ("memory=rehearsal", ("--config.rehearsal.mask_ratio=0.15",)),
+    "gru encoder": ("memory=rehearsal", ("--config.memory.encoder=gru",)),
+    **{f"{slots} slots": ("memory=rehearsal", (f"--config.memory.slots={slots}",)) for slots in (10, 15, 25)},
     "gru4rec stepwise": ("system=gru4rec,segment=1", LONGER),
     **{f"{name} stepwise": (f"memory={name},segment=1", ()) for name in MEMORIES},
 }
