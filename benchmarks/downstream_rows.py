@@ -10,7 +10,12 @@ RECOMMENDERS = [name for name in DIRECT if name not in ("directly", "multi_hop")
 # The most telling rows first.
 MEMORIES = ["rehearsal", *(name for name in registry if name != "rehearsal")]
 # SASRec learns the next click at every place, whatever is asked.
-NEXT_ALONE = ("--config.task.ahead=1", "--config.training.steps=6000")
+NEXT_ALONE = (
+    "--config.task.ahead=1",
+    "--config.training.steps=6000",
+    "--config.training.checkpoint_every=500",
+    "--config.optimizer.decay_steps=1000",
+)
 RECOMMENDATION = {
     "gru4rec": ("system=gru4rec", ()),
     "sasrec": ("system=sasrec", NEXT_ALONE),

@@ -60,10 +60,10 @@ def get_config(arg: str = "ml1m") -> ConfigDict:
     config.rehearsal.update(layers=2, heads=4, norm_slots=True, position_std=0.12)
 
     # Warm-up, fall and clipping are ours to choose (the papers do not say).
-    config.optimizer = ConfigDict({"learning_rate": 1e-3, "warmup_steps": 100, "decay_steps": 1000, "clip_norm": 1.0})
+    config.optimizer = ConfigDict({"learning_rate": 1e-3, "warmup_steps": 100, "decay_steps": 500, "clip_norm": 1.0})
 
     config.training = ConfigDict({"batch_size": 64, "microbatches": 1, "seed": values["seed"], "log_every": 10})
-    config.training.update(steps=3000, sampler_steps=1000, validate_every=500, checkpoint_every=500)
+    config.training.update(steps=1500, sampler_steps=1000, validate_every=500, checkpoint_every=250)
     # A stream has 1 to 50 segments, 8 in the mean.
     config.training.update(validate_examples=1000, checkpoints="", buckets=6)
     config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
