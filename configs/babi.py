@@ -72,7 +72,9 @@ def get_config(arg: str = "rehearsal") -> ConfigDict:
     config.model = ConfigDict({"width": 128 if large else 64, "hops": 2, "head_layers": 1, "dtype": "float32"})
 
     config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})
-    config.rehearsal.update(fragments=5 if continual else 6, mask_ratio=0.5, deterministic=False, negatives=0)
+    config.rehearsal.update(
+        fragments=5 if continual else 6, mask_ratio=0.5, deterministic=False, negatives=0, among="vocabulary"
+    )
     config.rehearsal.update(sampler="random" if continual else "history")
     # LayerNorm on the slots is ours to choose too: without it task 6 is memorized before its rule is found.
     config.rehearsal.update(layers=3 if large else 2, heads=4, norm_slots=True)

@@ -55,7 +55,9 @@ def get_config(arg: str = "ml1m") -> ConfigDict:
     config.model = ConfigDict({"width": 64, "hops": 1, "head_layers": 2, "dtype": "float32", "item_scale": 8.0})
 
     config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})
-    config.rehearsal.update(fragments=5 if continual else 6, mask_ratio=0.5, deterministic=False, negatives=200)
+    config.rehearsal.update(
+        fragments=5 if continual else 6, mask_ratio=0.5, deterministic=False, negatives=200, among="vocabulary"
+    )
     config.rehearsal.update(sampler="random" if continual else "history")
     config.rehearsal.update(layers=2, heads=4, norm_slots=True, position_std=0.12)
 
