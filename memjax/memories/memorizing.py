@@ -136,6 +136,7 @@ def memorize_at(
         state, aux_loss = memory.write(state, features, mask, key=key)
         return state, (memory.slots(state), aux_loss)
 
+    # What is carried the gradient keeps at every border of the blocks: dear where questions are many.
     often = 2 * len(after) > mask.size // mask.shape[2]
 
     def step(memory, carry, inputs):

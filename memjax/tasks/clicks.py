@@ -153,10 +153,8 @@ class Clicks:
 
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
         indices = check_indices(indices, self.size(split), split)
-        size, count, ahead = (
-            self.spec.segment,
-            *((self.shape.segments, self.spec.ahead) if split == "train" else (1, 1)),
-        )
+        size = self.spec.segment
+        count, ahead = (self.shape.segments, self.spec.ahead) if split == "train" else (1, 1)
         u = self._uniform(split, indices, 2 + count * ahead)
         cut = self._cut(split, indices, u)
         places = np.arange(self.shape.segments * size)

@@ -57,7 +57,6 @@ class FileTask:
     Attributes:
         spec: its settings.
         shape: of its batches.
-        width: d of vectors, None for ids.
         items: ids that train reads; the i-th is the model's id i + 1.
         mean: of each number of the vectors that train reads.
         spread: their standard deviations, 1 for a number that is always the same.
@@ -79,20 +78,13 @@ class FileTask:
         self._questions = _split(folder, read_questions(folder, streams.items))
         train, notes = self._questions["train"], list(streams.notes)
         every = [question for split in SPLITS for question in self._questions[split]]
-        self.width = streams.width
         read = _read_items(streams.items, train, spec.length)
-        if self.width is None:
+        if streams.width is None:
             self.items = np.unique(read)
         else:
             # In float64: in float32 a mean over many is off, and a number that never changes has a spread.
             self.mean, spread = read.mean(0, dtype=np.float64), read.std(0, dtype=np.float64)
             self.spread = np.where(spread > 1e-12 * np.abs(self.mean), spread, 1)
-        self._streams = {name: self.encode(items) for name, items in streams.items.items()}
-        if self.width is None:
-            asked = [question for question in every if question not in set(train)]
-            strange = int((_read_items(self._streams, asked, spec.length) == UNKNOWN).sum())
-            if strange:
-                notes.append(f"{strange:,} items that valid and test read occur nowhere in train: they are one id")
         cut = sum(question.after > spec.length for question in every)
         if cut:
             notes.append(
@@ -109,18 +101,24 @@ class FileTask:
         lost = sum(not clicks and question.answer not in self._labels for question in every)
         if lost:
             notes.append(f"{lost:,} questions of valid and test have answers that train lacks: they count as errors")
-        self.notes = tuple(notes)
         longest = max(self._read(question) for question in every)
         self.shape = TaskShape(
-            items=len(self.items) + 1 if self.width is None else 0,
+            items=len(self.items) + 1 if streams.width is None else 0,
             segments=-(-longest // spec.segment),
             segment=spec.segment,
             queries=len(self.vocabulary),
             query_words=max(len(words_of(question.query)) for question in every),
             answer="click" if clicks else "classes",
             classes=2 if clicks else len(self.answers),
-            item_width=self.width,
+            item_width=streams.width,
         )
+        self._streams = {name: self.encode(items) for name, items in streams.items.items()}
+        if streams.width is None:
+            asked = self._questions["valid"] + self._questions["test"]
+            strange = int((_read_items(self._streams, asked, spec.length) == UNKNOWN).sum())
+            if strange:
+                notes.append(f"{strange:,} items that valid and test read occur nowhere in train: they are one id")
+        self.notes = tuple(notes)
 
     def encode(self, items: np.ndarray) -> np.ndarray:
         """Items as the model reads them: ids as int32, vectors as float32.
@@ -132,9 +130,9 @@ class FileTask:
             MemjaxError: for items of another kind.
         """
         items = np.asarray(items)
-        fits = items.shape[1:] == (() if self.width is None else (self.width,))
+        fits = items.shape[1:] == (() if self.shape.item_width is None else (self.shape.item_width,))
         require(fits and items.ndim > 0, f"items are not {list(items.shape)}; see the streams of {self.spec.data_dir}")
-        if self.width is not None:
+        if self.shape.item_width is not None:
             return ((items - self.mean) / self.spread).astype(np.float32)
         same = (items.dtype.kind == "U") == (self.items.dtype.kind == "U")
         require(same, f"items are of type {self.items.dtype} in {self.spec.data_dir}, not {items.dtype}")

@@ -43,13 +43,11 @@ def read_columns(path: Path, needed: dict[str, str], optional: dict[str, str]) -
         require(table.num_rows > 0, f"{path} has no rows")
         return {name: _column(f"{path}: {name!r}", table[name], holds) for name, holds in wanted.items()}
     except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
-        if isinstance(error, MemjaxError):
-            raise
         raise MemjaxError(f"{path} cannot be read: {one_line(error)}") from None
 
 
 def _column(place: str, values: Any, holds: str) -> np.ndarray:
-    from pyarrow import types
+    from pyarrow import compute, types
 
     kind = values.type
     require(values.null_count == 0, f"{place} has rows without a value; leave them out")
@@ -69,6 +67,6 @@ def _column(place: str, values: Any, holds: str) -> np.ndarray:
     require(holds == "items" and numeric, f"{place} holds {kind}, not {_SAID[holds]}")
     flat = values.combine_chunks().flatten()
     require(flat.null_count == 0, f"{place} has lists with gaps; fill them")
-    lengths = np.array([len(row) for row in values])
+    lengths = compute.list_value_length(values).to_numpy()
     require(lengths.min() == lengths.max() > 0, f"{place} holds vectors of several widths")
     return flat.to_numpy(zero_copy_only=False).reshape(len(lengths), -1)

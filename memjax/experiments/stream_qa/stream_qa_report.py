@@ -56,7 +56,8 @@ RANKED = (
 HALVES = tuple(
     Column(f"{half} AUC %", ("tags", "half", half, "auc"), "percent", "higher") for half in ("early", "later")
 )
-MEANING = "AUC: how often a question with yes scores above one with no; early and later, by halves of the streams."
+MEANING = "AUC: how often a question with yes scores above one with no."
+BY_HALVES = " Early and later: by halves of the streams."
 RANKING = (
     "AUC: how often the next item scores above one that the user never touched, drawn uniformly, or by popularity. HR "
     "and NDCG: the next item among all that the user has not touched yet."
@@ -93,7 +94,8 @@ def stream_qa_report(
     panels = (*tag_panels(tags), *OF_SLOTS)
     if clicks:
         columns = (AUC, *(HALVES if "half" in tags else ()), *(RANKED if ranked else ()), ACCURACY)
-        return Report(AUC.name, columns, panels, RANKING if ranked else MEANING, {"auc": 0.5, **guessing}, phases)
+        meaning = (RANKING if ranked else MEANING) + (BY_HALVES if "half" in tags else "")
+        return Report(AUC.name, columns, panels, meaning, {"auc": 0.5, **guessing}, phases)
     if "half" in tags:
         early, later = (
             Column(f"{half} %", ("tags", "half", half, "accuracy"), "percent", "higher") for half in ("early", "later")
