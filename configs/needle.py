@@ -4,6 +4,7 @@
     memjax train --config=configs/needle.py:lmm,needle=word         or passkey, number
     memjax train --config=configs/needle.py:lmm,haystack=paul_graham_essays.tar.gz --data_dir=FOLDER
     memjax train --config=configs/needle.py:lmm,chunked=1           gradients at the start of each chunk, as published
+    memjax train --config=configs/needle.py:lmm,deep=1              memories of two layers, gradients per chunk
     memjax train --config=configs/needle.py:mac                     or mag, mal; attention: a window, no memory
 
 Trained on texts of 256 characters, tested on 256 to 4,096; results: results/needle.json. Titans (2501.00663), Table 2,
@@ -21,8 +22,10 @@ LAYERS = ("attention", "lmm", "mac", "mag", "mal")
 
 
 def get_config(arg: str = "lmm") -> ConfigDict:
-    """The layer named before the first comma, or by layer=; then needle=, haystack=, chunked=, seed=."""
-    layer, values = parse_arg(arg, "lmm", layer="", needle="passkey", haystack="noise", chunked=False, seed=0)
+    """The layer named before the first comma, or by layer=; then needle=, haystack=, chunked=, deep=, seed=."""
+    layer, values = parse_arg(
+        arg, "lmm", layer="", needle="passkey", haystack="noise", chunked=False, deep=False, seed=0
+    )
     layer = values["layer"] or layer
     if layer not in LAYERS:
         raise unknown("variant of configs/needle.py", layer, LAYERS)
@@ -36,7 +39,10 @@ def get_config(arg: str = "lmm") -> ConfigDict:
     config.model.update(
         persistent=0, momentum=True, forgetting=True, time_constant=1000.0, dropout=0.0, dtype="float32"
     )
-    config.model.update(gradient_at="chunk" if values["chunked"] else "token", chunk=32)
+    chunked = values["chunked"] or values["deep"]
+    config.model.update(gradient_at="chunk" if chunked else "token", chunk=32)
+    config.model.update(memory_layers=2 if values["deep"] else 1, expansion=2, memory_norm=False, rate_bound=0.0)
+    config.model.update(loss="l2", decay_before_gradient=False, impl="closed_form")
 
     config.optimizer = ConfigDict({"learning_rate": 3e-3, "warmup_steps": 100, "decay_steps": 500, "clip_norm": 1.0})
     config.training = ConfigDict({"steps": 1000, "batch_size": 32, "microbatches": 1, "seed": values["seed"]})

@@ -68,9 +68,11 @@ class SequenceModelConfig(SurpriseSettings):
             )
         require(0 <= self.dropout < 1, f"dropout must be in [0, 1), not {self.dropout}")
         require(
-            self.layer in ("lmm", "mag", "mal") or self.gradient_at == "token",
-            f"gradient_at=chunk is for the layers lmm, mag and mal, not {self.layer}",
+            self.remembers or (self.gradient_at == "token" and not self.deep),
+            f"gradient_at=chunk and deep memories are for layers with a surprise memory; {self.layer} has none",
         )
+        if self.layer == "mac":
+            MAC.of(self, window=self.window)  # says what a segment cannot be
 
     @property
     def remembers(self) -> bool:
@@ -133,9 +135,7 @@ def build_sequence(model: SequenceModelConfig, shape: SequenceShape) -> Sequence
 def sequence_recipe(config: SequenceConfig, task: SequenceTask) -> Recipe:
     """The recipe of a config: one phase."""
     shape, model = task.shape, build_sequence(config.model, task.shape)
-    chunk = config.model.chunk
-    block = chunk * max(1, BLOCK // chunk)  # with gradients per chunk a stream is cut between chunks
-    measure = partial(measure_sequence, model, shape.answer, block)
+    measure = partial(measure_sequence, model, shape.answer, BLOCK)
     phase = Phase("train", config.training.steps, partial(init_sequence, model), sequence_objective(model), measure)
 
     def facts(params: Params, metrics: dict[str, Any], split: Split) -> dict[str, Any]:
@@ -204,7 +204,8 @@ def _label(model: SequenceModelConfig) -> str:
         return f"MemN2N, {model.depth} hops over {model.window}"
     missing = [f"no {name}" for name in ("momentum", "forgetting") if not getattr(model, name)]
     chunked = [f"gradients per chunk of {model.chunk}"] if model.gradient_at == "chunk" else []
-    return ", ".join([model.layer.upper(), *chunked, *missing])
+    deep = [f"memories of {model.memory_layers} layers"] if model.deep else []
+    return ", ".join([model.layer.upper(), *deep, *chunked, *missing])
 
 
 def sequence_report(tags: Mapping[str, Sequence[str]], choices: int, answer: int, *, text: bool = False) -> Report:

@@ -7,44 +7,11 @@ import jax
 import jax.numpy as jnp
 
 from memjax import ops
+from memjax.layers.head_memory import HeadMemory
 from memjax.layers.stream_state import check_stream, persistent_tokens
-from memjax.layers.surprise_settings import SurpriseLayer, SurpriseSettings
-from memjax.memories.surprise import EPSILON, empty_memory, surprise_gates, unit
-from memjax.typing import Array, Bool, Float
-
-
-class HeadMemory(nn.Module):
-    """A linear surprise memory for each head, with gates that are functions of the token: `ops.surprise_linear`.
-
-    `log_keep` and `log_momentum` are log-sigmoids and `lr` a sigmoid of x W + b: with keys of length 1, rates below 1
-    are stable. What the settings do: see `SurpriseSettings`.
-    """
-
-    settings: SurpriseSettings
-
-    @nn.compact
-    def __call__(
-        self,
-        q: Float[Array, "L H dh"],
-        k: Float[Array, "L H dh"],
-        v: Float[Array, "L H dh"],
-        x: Float[Array, "L d"],
-        state: ops.SurpriseState,
-        mask: Bool[Array, "L"] | None = None,
-    ) -> tuple[Float[Array, "L H dh"], ops.SurpriseState]:
-        """Writes every token and reads the memory after it; what is masked writes nothing."""
-        # In float32 whatever dtype the rest has: gates are near 1, and many are multiplied.
-        own = self.settings
-        logits = nn.Dense(3 * own.heads, name="gates")(x.astype(jnp.float32))
-        gates = surprise_gates(
-            logits, momentum=own.momentum, forgetting=own.forgetting, time_constant=own.time_constant
-        )
-
-        def one_head(state, *tokens):
-            return ops.surprise_linear(*tokens, state, mask=mask, gradient_at=own.gradient_at, chunk_size=own.chunk)
-
-        tokens = (unit(q), unit(k), v, *gates)
-        return jax.vmap(one_head, (0, *[1] * 6), (1, 0))(state, *tokens)
+from memjax.layers.surprise_settings import SurpriseLayer
+from memjax.memories.surprise import EPSILON
+from memjax.typing import Array, Bool, Float, Int
 
 
 class SurpriseLayerState(NamedTuple):
@@ -60,19 +27,12 @@ class LMM(SurpriseLayer):
     `q, k, v = silu(conv(x W))`, with a causal convolution over 4 tokens for each channel. Source: Titans (2501.00663),
     3.1 and 4.4. `persistent` learned tokens are written before the first of any stream.
 
-    One example, `[L, width]`, of any length; the state goes in and comes out. A stream may be cut anywhere; with
-    gradient_at="chunk", at multiples of `chunk` only.
+    One example, `[L, width]`, of any length; the state goes in and comes out. A stream may be cut anywhere.
 
     Args:
         width: of the tokens.
         heads: how many memories there are side by side.
         persistent: how many learned tokens are written before the first of any stream.
-        momentum: False is the paper's ablation.
-        forgetting: False is the paper's ablation.
-        gradient_at: "token", exact; or "chunk", as published for training.
-        chunk: how many tokens are written at once.
-        time_constant: for about how many tokens a memory keeps what is not written over, at the start.
-        dtype: of the products.
 
     >>> import jax, jax.numpy as jnp
     >>> layer, x = LMM(width=8, heads=2), jnp.ones((5, 8))
@@ -97,7 +57,7 @@ class LMM(SurpriseLayer):
 
     def empty(self) -> SurpriseLayerState:
         """That of a layer which has read nothing, not even its persistent tokens."""
-        return SurpriseLayerState(empty_memory(self.heads, self.width), jnp.zeros((3, 3 * self.width)))
+        return SurpriseLayerState(self.remember.initial_state(), jnp.zeros((3, 3 * self.width)))
 
     def __call__(
         self, x: Float[Array, "L d"], state: SurpriseLayerState | None = None
@@ -107,8 +67,23 @@ class LMM(SurpriseLayer):
         if not length:
             return x, state
         inputs = jnp.concatenate([state.recent, self.project(x).astype(jnp.float32)])
+        out, memory = self._remembered(x, inputs, state.memory, None)
+        return out, SurpriseLayerState(memory, inputs[length:])
+
+    def part(
+        self, x: Float[Array, "S d"], state: SurpriseLayerState, new: Bool[Array, "S"], start: Int[Array, ""]
+    ) -> tuple[Float[Array, "S d"], SurpriseLayerState]:
+        """Of the tokens x those alone that are new, the first of them at the place `start`; others write nothing."""
+        inputs = jnp.concatenate([jnp.zeros_like(state.recent), self.project(x).astype(jnp.float32)])
+        inputs = jax.lax.dynamic_update_slice_in_dim(inputs, state.recent, start, axis=0)
+        out, memory = self._remembered(x, inputs, state.memory, new)
+        recent = jax.lax.dynamic_slice_in_dim(inputs, start + new.sum(), 3, axis=0)
+        return out, SurpriseLayerState(memory, recent)
+
+    def _remembered(self, x, inputs, memory, mask):
+        length = x.shape[0]
         mixed = sum(self.taps[i] * inputs[i : i + length] for i in range(4))
         heads = nn.silu(mixed).reshape(length, 3, self.heads, self.width // self.heads)
-        read, memory = self.remember(*(heads[:, i] for i in range(3)), x, state.memory)
+        read, memory = self.remember(*(heads[:, i] for i in range(3)), x, memory, mask)
         read = self.norm(read).reshape(length, self.width)
-        return self.out(read * nn.silu(self.open(x))), SurpriseLayerState(memory, inputs[length:])
+        return self.out(read * nn.silu(self.open(x))), memory

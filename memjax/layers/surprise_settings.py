@@ -1,6 +1,7 @@
 """The settings that all layers with a surprise memory have, once: for the layers, and for whoever describes one."""
 
 import dataclasses
+import re
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal, TypeVar
 
@@ -10,10 +11,12 @@ import jax.numpy as jnp
 from memjax.checks import at_least, check_scales, one_of
 from memjax.deprecated import old_keyword
 from memjax.errors import require
+from memjax.ops.surprise_losses import SLOPES, LossName
 from memjax.typing import Any
 
 S = TypeVar("S", bound="SurpriseSettings")
 GRADIENTS = ("token", "chunk")
+IMPLS = ("closed_form", "sequential")
 
 
 @old_keyword("retention", new="time_constant")
@@ -32,6 +35,16 @@ class SurpriseSettings:
         gradient_at: "token", exact; or "chunk", as published for training.
         chunk: how many tokens are written at once.
         time_constant: for about how many tokens a memory keeps what is not written over, at the start.
+        rate_bound: the highest rate of a write, in (0, 1]. With gradient_at="chunk" it is multiplied by 1 - momentum,
+            and 0 stands for 2 / chunk: then one key all through a chunk cannot make the memory diverge. Per token 0
+            stands for 1.
+        memory_layers: of each memory. More than 1, a deep memory, are a perceptron with a learned start; gradients are
+            per chunk then.
+        expansion: a deep memory's hidden width, in widths of a head.
+        memory_norm: a layer norm behind the memory's last matrix, with a learned scale; such a memory is deep.
+        loss: what surprises: "l2", "huber" or "l3", as of `ops.surprise_linear`.
+        decay_before_gradient: the gradient is taken at the memory that has forgotten already; for linear memories.
+        impl: "closed_form"; or "sequential", token by token, faster where nothing is trained on a CPU.
         dtype: of the products.
 
     Raises:
@@ -52,6 +65,13 @@ class SurpriseSettings:
     gradient_at: Literal["token", "chunk"] = "token"
     chunk: int = 64
     time_constant: float = 1000.0
+    rate_bound: float = 0.0
+    memory_layers: int = 1
+    expansion: int = 2
+    memory_norm: bool = False
+    loss: LossName = "l2"
+    decay_before_gradient: bool = False
+    impl: Literal["closed_form", "sequential"] = "closed_form"
     dtype: Any = jnp.float32
 
     renamed_keywords: ClassVar[dict[str, str]]
@@ -62,8 +82,32 @@ class SurpriseSettings:
         require(self.width % self.heads == 0, f"width {self.width} must be a multiple of heads {self.heads}")
         check_scales(self, "time_constant")
         one_of(self, GRADIENTS, "gradient_at")
-        whole = self.gradient_at == "token" or self.persistent % self.chunk == 0
-        require(whole, f"persistent {self.persistent} must be a multiple of chunk {self.chunk} with gradient_at=chunk")
+        one_of(self, tuple(SLOPES), "loss")
+        one_of(self, IMPLS, "impl")
+        at_least(self, 1, "memory_layers", "expansion")
+        require(
+            0 <= self.rate_bound <= 1, f"rate_bound must be in [0, 1], beyond which it diverges, not {self.rate_bound}"
+        )
+        chunked = self.gradient_at == "chunk"
+        require(chunked or not self.deep, "a deep memory takes gradients per chunk; set gradient_at=chunk")
+        require(
+            chunked or self.loss == "l2" or self.impl == "sequential",
+            f"loss={self.loss} has no closed form per token; set gradient_at=chunk or impl=sequential",
+        )
+        require(
+            not (self.deep and self.decay_before_gradient),
+            "decay_before_gradient is for linear memories; set memory_layers=1 without memory_norm",
+        )
+
+    @property
+    def deep(self) -> bool:
+        """Whether its memories are more than a matrix each."""
+        return self.memory_layers > 1 or self.memory_norm
+
+    @property
+    def bound(self) -> float:
+        """Of the rate of a write, before momentum is taken into account."""
+        return self.rate_bound or (min(1.0, 2 / self.chunk) if self.gradient_at == "chunk" else 1.0)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in vars(self):
@@ -87,6 +131,7 @@ class SurpriseLayer(nn.Module, SurpriseSettings):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        cls.__doc__ = _with_settings(cls.__doc__ or "")
         old_keyword("retention", new="time_constant")(cls)
 
     def __post_init__(self):
@@ -97,3 +142,16 @@ class SurpriseLayer(nn.Module, SurpriseSettings):
     def settings(self) -> SurpriseSettings:
         """Alone, for a module inside."""
         return SurpriseSettings.of(self)
+
+
+def _with_settings(doc: str) -> str:
+    """A layer's docstring, at the end of its Args those settings that it does not explain itself."""
+    if "    Args:\n" not in doc:
+        return doc
+    before, rest = doc.split("    Args:\n", 1)
+    own, blank, after = rest.partition("\n\n")
+    settings = (SurpriseSettings.__doc__ or "").split("    Args:\n", 1)[1].split("\n\n")[0]
+    entries = re.split(r"\n(?=        \w)", settings)
+    told = set(re.findall(r"^        (\w+):", own, re.MULTILINE))
+    missing = [entry for entry in entries if entry.split(":")[0].strip() not in told]
+    return f"{before}    Args:\n" + "\n".join([own.rstrip(), *missing]) + (f"{blank}{after}" if blank else "\n    ")

@@ -9,13 +9,15 @@ import jax.numpy as jnp
 from memjax import ops
 from memjax.checks import at_least
 from memjax.errors import require
-from memjax.layers.lmm import LMM, HeadMemory, SurpriseLayerState
+from memjax.layers.lmm import LMM, SurpriseLayerState
 from memjax.layers.stream_state import check_stream, persistent_tokens
 from memjax.layers.surprise_settings import SurpriseLayer
 from memjax.layers.window_attention import WindowAttention, WindowState, attend
 from memjax.memories.memory import scan_module
-from memjax.memories.surprise import EPSILON, empty_memory, unit
+from memjax.memories.surprise import EPSILON
 from memjax.typing import Array, Bool, Float, Int
+
+SMALL_READ = 1e-3  # mean square of what is read below which a norm does not enlarge it: an almost empty memory's
 
 
 class BothState(NamedTuple):
@@ -34,78 +36,71 @@ class MAG(SurpriseLayer):
     """Memory as a gate: `rmsnorm(attention(x)) * silu(rmsnorm(LMM(x)))`, attention over a sliding window.
 
     Source: Titans (2501.00663), 4.2: both outputs normalised with learned weights, then gated together; on the
-    non-linearity the paper is silent. Persistent tokens stand before both. See `WindowAttention` and `LMM`; with
-    gradient_at="chunk" a stream can be cut only where `LMM` says.
+    non-linearity the paper is silent. The same persistent tokens stand before both (Eq. 26). See `WindowAttention` and
+    `LMM`.
 
     Args:
         width: of the tokens.
         heads: of both.
         window: how many tokens attention sees.
         persistent: how many learned tokens stand before both.
-        momentum: as of `LMM`, and so are the next four.
-        forgetting: False is the paper's ablation.
-        gradient_at: "token" or "chunk".
-        chunk: how many tokens are written at once.
-        time_constant: for about how many tokens a memory keeps what is not written over, at the start.
-        dtype: of the products.
     """
 
     window: int
 
     def setup(self):
-        self.attention = WindowAttention(self.width, self.heads, self.window, self.persistent, self.dtype)
-        self.memory = LMM.of(self)
+        self.attention = WindowAttention(self.width, self.heads, self.window, dtype=self.dtype)
+        self.memory = LMM.of(self, persistent=0)
         self.norms = [nn.RMSNorm(EPSILON, dtype=self.dtype) for _ in "ab"]
+        self.in_front = persistent_tokens(self, self.persistent, self.width)
 
     def initial_state(self) -> BothState:
-        return BothState(self.attention.initial_state(), self.memory.initial_state())
+        return BothState(self.attention.initial_state(), self.memory(self.in_front)[1])
 
     def __call__(self, x: Float[Array, "L d"], state: BothState | None = None) -> tuple[Float[Array, "L d"], BothState]:
         state = _both(self, state)
-        attended, attention = self.attention(x, state.attention)
+        attended, attention = self.attention(x, state.attention, self.in_front)
         remembered, memory = self.memory(x, state.memory)
         return self.norms[0](attended) * nn.silu(self.norms[1](remembered)), BothState(attention, memory)
 
 
 class MAL(SurpriseLayer):
-    """Memory as a layer: `attention(LMM(x))`, over a sliding window. Source: Titans (2501.00663), 4.3.
+    """Memory as a layer: `m = LMM(x)`, `out = m + attention(rmsnorm(x + m))`, attention over a sliding window.
 
-    Persistent tokens stand before the memory; see `WindowAttention` and `LMM`.
+    Source: Titans (2501.00663), 4.3, Eq. 29 to 31, where attention reads the memory's bare output; the residuals and
+    the norm are ours, as two layers have them. Persistent tokens stand before the memory, and what becomes of them
+    before attention. See `WindowAttention` and `LMM`.
 
     Args:
         width: of the tokens.
         heads: of both.
         window: how many tokens attention sees.
-        persistent: how many learned tokens stand before the memory.
-        momentum: as of `LMM`, and so are the next four.
-        forgetting: False is the paper's ablation.
-        gradient_at: "token" or "chunk".
-        chunk: how many tokens are written at once.
-        time_constant: for about how many tokens a memory keeps what is not written over, at the start.
-        dtype: of the products.
+        persistent: how many learned tokens stand before both.
     """
 
     window: int
 
     def setup(self):
-        self.attention = WindowAttention(self.width, self.heads, self.window, 0, self.dtype)
-        self.memory = LMM.of(self)
+        self.attention = WindowAttention(self.width, self.heads, self.window, dtype=self.dtype)
+        self.memory = LMM.of(self, persistent=0)
+        self.norm = nn.RMSNorm(EPSILON, dtype=self.dtype)
+        self.in_front = persistent_tokens(self, self.persistent, self.width)
 
     def initial_state(self) -> BothState:
-        return BothState(self.attention.initial_state(), self.memory.initial_state())
+        return BothState(self.attention.initial_state(), self.memory(self.in_front)[1])
 
     def __call__(self, x: Float[Array, "L d"], state: BothState | None = None) -> tuple[Float[Array, "L d"], BothState]:
         state = _both(self, state)
         remembered, memory = self.memory(x, state.memory)
-        attended, attention = self.attention(remembered, state.attention)
-        return attended, BothState(attention, memory)
+        in_front = self.norm(self.in_front + self.memory(self.in_front)[0])
+        attended, attention = self.attention(self.norm(x + remembered), state.attention, in_front)
+        return remembered + attended, BothState(attention, memory)
 
 
 class ContextState(NamedTuple):
-    """Memory now and as it was before the unfinished segment, and what attention has seen of that segment."""
+    """The memory, whose anchor is what it was before the unfinished segment, and what attention has seen of that."""
 
-    memory: ops.SurpriseState
-    before: ops.SurpriseState
+    memory: SurpriseLayerState
     keys: Float[Array, "2 S H dh"]  # of what was read, and of the tokens
     values: Float[Array, "2 S H dh"]
     filled: Int[Array, ""]
@@ -114,23 +109,18 @@ class ContextState(NamedTuple):
 class MAC(SurpriseLayer):
     """Memory as a context: attention over `[persistent | h | x]` of a segment, its output written and read again.
 
-    For segments of `window` tokens: `h_t = M(x_t W_q)`, M as it was before the segment; `y = attention`, where token t
-    sees h and x up to t (as printed, over all of h, it would see tokens to come); y is written; `out_t = y_t *
-    M_t(y_t W_q)`, M_t being the memory after y_t. Source: Titans (2501.00663), 4.1. The state holds one segment:
-    any length in any number of calls gives what one call would have given. Gradients are exact: a chunk's own start is
-    not in the state.
+    For segments of `window` tokens: `h_t = rmsnorm(M(x_t W_q))`, M as it was before the segment; `y = x + attention`,
+    where token t sees h and x up to t (as printed, over all of h, it would see tokens to come); `out = LMM(y)`, which
+    writes y and reads the memory after it. Source: Titans (2501.00663), 4.1. Eq. 25 has `y * M(y)` in place of LMM's
+    way out, and neither the residual nor LMM's convolution stands there: without all three it does not learn to bind.
+    The norm is ours, too, and attention's way out begins at 0: what is read is written again, and might grow. The state
+    holds one segment: any length in any number of calls gives what one call would have given.
 
     Args:
         width: of the tokens.
         heads: of both.
-        window: the tokens of a segment.
+        window: the tokens of a segment; with gradient_at="chunk" chunk must be the same.
         persistent: how many learned tokens stand before all.
-        momentum: as of `LMM`, and so are the next four.
-        forgetting: False is the paper's ablation.
-        gradient_at: "token" alone.
-        chunk: how many tokens are written at once.
-        time_constant: for about how many tokens a memory keeps what is not written over, at the start.
-        dtype: of the products.
     """
 
     window: int
@@ -138,26 +128,30 @@ class MAC(SurpriseLayer):
     def __post_init__(self):
         super().__post_init__()
         require(
-            self.gradient_at == "token",
-            "gradient_at=chunk is not for MAC, whose state has no chunk's start; leave it out, or take MAG or MAL",
+            self.gradient_at == "token" or self.chunk == self.window,
+            f"with gradient_at=chunk a chunk of MAC is a segment: chunk {self.chunk} must be window {self.window}",
         )
 
     def setup(self):
-        self.remember = HeadMemory(self.settings)
         at_least(self, 1, "window")
 
         def dense(width):
             return nn.Dense(width, use_bias=False, dtype=self.dtype)
 
-        self.query, self.stored = dense(self.width), dense(2 * self.width)
-        self.of_tokens, self.of_read, self.out = dense(3 * self.width), dense(2 * self.width), dense(self.width)
-        self.norm = nn.RMSNorm(EPSILON, dtype=self.dtype)
-        self.in_front = persistent_tokens(self, 2, self.persistent, self.heads, self.width // self.heads)
+        self.memory = LMM.of(self, persistent=0)
+        self.query, self.of_tokens = dense(self.width), dense(3 * self.width)
+        self.of_read, self.norm = dense(2 * self.width), nn.RMSNorm(SMALL_READ, dtype=self.dtype)
+        # At the start y is x, and the layer LMM: from random attention, it stays at chance for long.
+        zeros = nn.initializers.zeros
+        self.attended = nn.Dense(self.width, use_bias=False, dtype=self.dtype, kernel_init=zeros)
+        self.in_front = persistent_tokens(self, self.persistent, self.width)
         self.places = self.param("places", nn.initializers.normal(0.02), (self.window, self.width))
 
     def initial_state(self) -> ContextState:
-        empty, none = empty_memory(self.heads, self.width), jnp.zeros((2, self.window, *self.in_front.shape[2:]))
-        return ContextState(empty, empty, none, none, jnp.zeros((), jnp.int32))
+        none = jnp.zeros((2, self.window, self.heads, self.width // self.heads))
+        memory, recent = self.memory.empty()
+        memory = ops.SurpriseState(memory.memory, memory.momentum, anchor=memory.memory)
+        return ContextState(SurpriseLayerState(memory, recent), none, none, jnp.zeros((), jnp.int32))
 
     def __call__(
         self, x: Float[Array, "L d"], state: ContextState | None = None
@@ -185,11 +179,11 @@ class MAC(SurpriseLayer):
         self, state: ContextState, x: Float[Array, "S d"], new: Bool[Array, "S"]
     ) -> tuple[ContextState, Float[Array, "S d"]]:
         """One segment, of which some tokens are new, and those before them in the state."""
-        window, old = self.window, jnp.arange(self.window) < state.filled
-        read = jnp.einsum("lhd,hde->lhe", self.asked(x), state.before.memory)
+        window, old, before = self.window, jnp.arange(self.window) < state.filled, state.memory.memory.anchor
+        read = self.memory.remember.ask(before, self.split(nn.silu(self.query(x)), 1)[0])
         placed = x + self.places
         q, *of_tokens = self.split(self.of_tokens(placed), 3)
-        of_read = self.split(self.of_read(read.reshape(x.shape).astype(x.dtype) + self.places), 2)
+        of_read = self.split(self.of_read(self.norm(read.reshape(x.shape)).astype(x.dtype) + self.places), 2)
         both = (jnp.stack(pair) for pair in zip(of_read, of_tokens, strict=True))
         keys, values = (
             jnp.where(old[:, None, None], kept, made)
@@ -197,21 +191,18 @@ class MAC(SurpriseLayer):
         )
         visible = jnp.tril(jnp.ones((window, window), bool)) & (old | new)
         flat_keys, flat_values = (kept.reshape(2 * window, *kept.shape[2:]) for kept in (keys, values))
-        y = attend(q, q, flat_keys, flat_values, jnp.concatenate([visible, visible], axis=1), self.in_front)
-        y = self.out(y.reshape(x.shape).astype(self.dtype))
-        stored = self.split(nn.silu(self.stored(y)), 2)
-        read, memory = self.remember(self.asked(y), *stored, y, state.memory, new)
+        in_front = self.split(self.of_tokens(self.in_front), 3)[1:]
+        y = attend(q, q, flat_keys, flat_values, jnp.concatenate([visible, visible], axis=1), in_front)
+        y = x + self.attended(y.reshape(x.shape).astype(self.dtype))
+        out, (memory, recent) = self.memory.part(y, state.memory, new, state.filled)
         filled = state.filled + new.sum()
         full = filled == window
-        before = jax.tree.map(lambda now, then: jnp.where(full, now, then), memory, state.before)
-        out = y * self.norm(read).reshape(y.shape)
-        return ContextState(memory, before, keys, values, jnp.where(full, 0, filled)), out
-
-    def asked(self, x: Float[Array, "L d"]) -> Float[Array, "L H dh"]:
-        """What the memory is asked, of tokens and of attention's outputs alike: W_q of the paper."""
-        return unit(self.split(nn.silu(self.query(x)), 1)[0])
+        anchor = jax.tree.map(lambda now, then: jnp.where(full, now, then), memory.memory, before)
+        memory = ops.SurpriseState(memory.memory, memory.momentum, anchor)
+        state = ContextState(SurpriseLayerState(memory, recent), keys, values, jnp.where(full, 0, filled))
+        return state, out
 
     def split(self, x: Float[Array, "L dn"], parts: int) -> list[Float[Array, "L H dh"]]:
         """Into parts, and each into heads, in float32."""
-        x = x.astype(jnp.float32).reshape(x.shape[0], parts, self.heads, -1)
+        x = x.astype(jnp.float32).reshape(x.shape[0], parts, self.heads, self.width // self.heads)
         return [x[:, part] for part in range(parts)]

@@ -1,5 +1,6 @@
 """Causal attention over the last W tokens, streamed: its state is the keys and values of those, of fixed size."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import flax.linen as nn
@@ -25,7 +26,7 @@ class WindowState(NamedTuple):
 class WindowAttention(nn.Module):
     """Every token attends to itself, the W - 1 tokens before it, and `persistent` learned tokens in front of all.
 
-    Rotary positions (Su et al. 2021, RoFormer), so that only distances count; persistent tokens have none. One
+    Rotary positions (Su et al. 2021, RoFormer), so that only distances count; tokens in front have none. One
     example, `[L, width]`; any length, any number of calls: the state goes in and comes out. O(L W) time.
 
     Args:
@@ -49,28 +50,38 @@ class WindowAttention(nn.Module):
         require(rotated, f"width {self.width} must be a multiple of 2 * heads (positions turn pairs), not {self.heads}")
         self.project = nn.Dense(3 * self.width, use_bias=False, dtype=self.dtype)
         self.out = nn.Dense(self.width, use_bias=False, dtype=self.dtype)
-        self.in_front = persistent_tokens(self, 2, self.persistent, self.heads, self.width // self.heads)
+        self.in_front = persistent_tokens(self, self.persistent, self.width)
 
     def initial_state(self) -> WindowState:
         empty = jnp.zeros((self.window, self.heads, self.width // self.heads))
         return WindowState(empty, empty, jnp.zeros((), jnp.int32))
 
     def __call__(
-        self, x: Float[Array, "L d"], state: WindowState | None = None
+        self,
+        x: Float[Array, "L d"],
+        state: WindowState | None = None,
+        in_front: Float[Array, "P d"] | None = None,
     ) -> tuple[Float[Array, "L d"], WindowState]:
+        """in_front: tokens in the place of its own persistent ones, which every token sees."""
         check_stream(x, self.width, state, self.initial_state())
         length, state = x.shape[0], self.initial_state() if state is None else state
         if not length:
             return x, state
-        q, k, v = jnp.split(self.project(x).reshape(length, self.heads, -1).astype(jnp.float32), 3, axis=-1)
+        q, k, v = self.projected(x)
         keys, values = jnp.concatenate([state.keys, k]), jnp.concatenate([state.values, v])
         # Positions within this call: those of a whole stream would outgrow float32.
         places = jnp.arange(self.window + length)
         turned = rotate(q, places[self.window :])
-        out = banded(q, turned, rotate(keys, places), values, self.in_front, state.seen).reshape(length, self.width)
+        front = self.projected(self.in_front if in_front is None else in_front)[1:]
+        out = banded(q, turned, rotate(keys, places), values, front, state.seen).reshape(length, self.width)
         seen = jnp.minimum(state.seen + length, self.window)
         state = WindowState(keys[-self.window :], values[-self.window :], seen)
         return self.out(out.astype(self.dtype)), state
+
+    def projected(self, x: Float[Array, "L d"]) -> list[Float[Array, "L H dh"]]:
+        """Queries, keys and values, in float32."""
+        heads = self.project(x).reshape(x.shape[0], self.heads, 3 * self.width // self.heads)
+        return jnp.split(heads.astype(jnp.float32), 3, axis=-1)
 
 
 def rotate(x: Float[Array, "L H dh"], positions: Int[Array, "L"]) -> Float[Array, "L H dh"]:
@@ -87,7 +98,7 @@ def banded(
     turned: Float[Array, "L H dh"],
     keys: Float[Array, "all H dh"],
     values: Float[Array, "all H dh"],
-    in_front: Float[Array, "2 P H dh"],
+    in_front: Sequence[Float[Array, "P H dh"]],
     seen: Int[Array, ""],
 ) -> Float[Array, "L H dh"]:
     """Attention of L queries, where `keys` begins W tokens before the first of them: block by block of W queries."""
@@ -116,9 +127,9 @@ def attend(
     k: Float[Array, "M H dh"],
     v: Float[Array, "M H dh"],
     visible: Bool[Array, "L M"],
-    in_front: Float[Array, "2 P H dh"],
+    in_front: Sequence[Float[Array, "P H dh"]],
 ) -> Float[Array, "L H dh"]:
-    """Softmax attention of `turned` over what is visible, and of q over the persistent tokens, which always are."""
+    """Softmax attention of `turned` over what is visible, and of q over keys and values in front, which always are."""
     near = jnp.where(visible, jnp.einsum("lhd,mhd->hlm", turned, k), FAR)
     scores = jnp.concatenate([jnp.einsum("lhd,phd->hlp", q, in_front[0]), near], axis=-1) * q.shape[-1] ** -0.5
     return jnp.einsum("hlm,mhd->lhd", jax.nn.softmax(scores, axis=-1), jnp.concatenate([in_front[1], v]))

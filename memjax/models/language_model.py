@@ -66,11 +66,6 @@ class LanguageModel(nn.Module):
         self.norms = [nn.RMSNorm(dtype=self.dtype) for _ in range(self.depth + perceptrons + 1)]
         self.drop = nn.Dropout(self.dropout)
 
-    @property
-    def word_by_word(self) -> bool:
-        """Whether it may be given one token at a time."""
-        return getattr(self.make_layer(), "gradient_at", "token") == "token"
-
     def initial_state(self) -> State:
         return tuple(layer.initial_state() for layer in self.layers)
 
@@ -111,8 +106,7 @@ def generate(
     """Reads the prompt, then makes tokens one by one.
 
     To go on as one call would have: `generate(model, params, tokens[-1:], n, state=state)`. A token of -1: the logits
-    were not finite. With gradient_at="chunk" a stream ends between chunks only, so nothing can be generated; a model
-    with gradient_at="token" takes the same parameters.
+    were not finite.
 
     Args:
         model: of a sequence.
@@ -136,10 +130,6 @@ def generate(
     """
     require(prompt.ndim == 1 and prompt.size > 0, f"a prompt is [L], of at least one token, not {list(prompt.shape)}")
     check_tokens(prompt, model.vocabulary)
-    require(
-        model.word_by_word,
-        "gradient_at=chunk cannot go on token by token; generate with gradient_at=token, same parameters",
-    )
     require(count >= 1, f"count must be at least 1, not {count}")
     require(temperature > 0, f"temperature must be above 0, not {temperature}")
 

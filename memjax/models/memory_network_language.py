@@ -56,8 +56,6 @@ class MemN2NLanguage(nn.Module):
     dropout: float = 0.0
     dtype: Any = jnp.float32
 
-    word_by_word = True  # it may be given one token at a time; see `generate`
-
     def setup(self):
         for name in ("vocabulary", "width", "hops", "memory"):
             require_count(name, getattr(self, name))

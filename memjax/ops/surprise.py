@@ -1,14 +1,26 @@
 """Linear surprise memory (Titans): a matrix that learns, token by token, what its keys should have told it."""
 
+from functools import partial
 from typing import Literal
 
 import jax
 import jax.numpy as jnp
 
+from memjax.errors import require
 from memjax.ops import surprise_chunk as chunk
 from memjax.ops.checked import checked
+from memjax.ops.surprise_losses import SLOPES, LossName
 from memjax.ops.surprise_recurrence import momentum_recurrence
-from memjax.ops.surprise_state import Gate, SurpriseState, check_gates, check_state, over_chunks, state_dtype
+from memjax.ops.surprise_state import (
+    Gate,
+    SurpriseState,
+    cast,
+    check_gates,
+    check_state,
+    over_anchored_chunks,
+    over_chunks,
+    state_dtype,
+)
 from memjax.typing import Array, Bool, Float
 
 Impl = Literal["closed_form", "associative", "sequential"]
@@ -28,6 +40,7 @@ def surprise_linear(
     gradient_at: Literal["token", "chunk"] = "token",
     decay_before_gradient: bool = False,
     chunk_size: int = 64,
+    loss: LossName = "l2",
     impl: Impl = "closed_form",
 ) -> tuple[Float[Array, "L dv"], SurpriseState]:
     """Writes tokens into a matrix by gradient descent with momentum and forgetting, and reads it after each.
@@ -49,10 +62,12 @@ def surprise_linear(
         mask: which tokens are no padding; the others write nothing and read 0.
         gradient_at: "token", the recurrence as it stands: chunk_size is then a matter of speed alone. "chunk" takes
             every gradient at the memory where its chunk of `chunk_size` tokens began, as is published for training; it
-            is another function for each chunk size, unstable for large ones, and a stream can only be cut at their
-            borders.
+            is another function for each chunk size, and unstable for large ones unless `lr` is small. Either way a
+            stream may be cut anywhere.
         decay_before_gradient: the gradient at `keep_t M_{t-1}`; without momentum (log_momentum -inf), Gated DeltaNet.
         chunk_size: of tokens that are read at once.
+        loss: of `r = k_t M - v_t`: "l2", `1/2 |r|^2`; "huber", `1/2 r^2` of numbers within 1 of 0, beyond that linear;
+            "l3", `1/3 |r|^3` (Miras, 2504.13173). All but l2 want gradient_at="chunk" or impl="sequential".
         impl: "closed_form" solves a chunk by products of matrices, and stores a state per chunk for the gradient;
             "associative" scans the affine maps of the states, "sequential" goes token by token: both store a state per
             token.
@@ -70,26 +85,42 @@ def surprise_linear(
     ([[3.0]], [[3.0], [0.0]])
     """
     check_gates({"log_keep": log_keep, "log_momentum": log_momentum, "lr": lr}, mask)
+    slope = SLOPES[loss]
+    require(
+        loss == "l2" or gradient_at == "chunk" or impl == "sequential",
+        f"surprise_linear: loss={loss} has no closed form with gradient_at='token'; take gradient_at='chunk' or "
+        "impl='sequential'",
+    )
     dtype, anchored = state_dtype(q, k, v), gradient_at == "chunk"
     start = jnp.zeros((k.shape[1], v.shape[1]), dtype)
     state = state or SurpriseState(start, start)
-    check_state(state, start, anchored and k.shape[0] > 0)
+    check_state(state, start, chunk_size if anchored else None)
     if not k.shape[0]:
         return v, state
     tokens = tuple(x.astype(dtype) for x in (q, k, v, log_keep, log_momentum, lr))
+    state = cast(state, dtype)
 
-    def step(state, tokens, mask):
-        return _CHUNKS[impl](*state, *tokens, mask, anchored=anchored, decay_first=decay_before_gradient)
+    def step(anchor, state, tokens, mask):
+        return _CHUNKS[impl](anchor, *state, *tokens, mask, decay_first=decay_before_gradient, slope=slope)
 
-    first = (state.memory.astype(dtype), state.momentum.astype(dtype))
-    (memory, momentum), out = over_chunks(step, first, tokens, mask, chunk_size)
-    return out.astype(v.dtype), SurpriseState(memory, momentum, k.shape[0] % chunk_size if anchored else 0)
-
-
-def _closed_form(memory, momentum, q, k, v, log_keep, log_momentum, lr, mask, *, anchored, decay_first):
-    c = chunk.coefficients(log_keep, log_momentum, lr, mask)
     if anchored:
-        deltas = _at(jnp.exp(log_keep), decay_first)[:, None] * chunk.exact(k, memory) - v
+        state, out = over_anchored_chunks(step, state, tokens, mask, chunk_size)
+    else:
+        first = (state.memory, state.momentum)
+        end, out = over_chunks(partial(step, None), first, tokens, mask, chunk_size)
+        state = SurpriseState(*end)
+    return out.astype(v.dtype), state
+
+
+def _deltas(anchor, k, v, log_keep, decay_first, slope):
+    """Of all tokens at the anchor: the gradient of each token's loss by what the memory says."""
+    return slope(_at(jnp.exp(log_keep), decay_first)[:, None] * chunk.exact(k, anchor) - v)
+
+
+def _closed_form(anchor, memory, momentum, q, k, v, log_keep, log_momentum, lr, mask, *, decay_first, slope):
+    c = chunk.coefficients(log_keep, log_momentum, lr, mask)
+    if anchor is not None:
+        deltas = _deltas(anchor, k, v, log_keep, decay_first, slope)
     else:
         at = chunk.before(c, _at(jnp.exp(log_keep), decay_first))
         deltas = chunk.residuals(at, k, v, memory, momentum)
@@ -97,9 +128,9 @@ def _closed_form(memory, momentum, q, k, v, log_keep, log_momentum, lr, mask, *,
     return chunk.end_state(c, memory, momentum, k, deltas), out
 
 
-def _associative(memory, momentum, q, k, v, log_keep, log_momentum, lr, mask, *, anchored, decay_first):
-    if anchored:
-        deltas = _at(jnp.exp(log_keep), decay_first)[:, None] * chunk.exact(k, memory) - v
+def _associative(anchor, memory, momentum, q, k, v, log_keep, log_momentum, lr, mask, *, decay_first, slope):
+    if anchor is not None:
+        deltas = _deltas(anchor, k, v, log_keep, decay_first, slope)
         surprise = -lr[:, None, None] * k[:, :, None] * deltas[:, None, :]
         memories, momenta = momentum_recurrence(
             log_keep, log_momentum, surprise, (memory, momentum), mask=mask, impl="associative"
@@ -131,13 +162,11 @@ def _affine_scan(memory, momentum, k, v, keep, eta, lr, mask, decay_first):
     return states[:, :width], states[:, width:]
 
 
-def _sequential(memory, momentum, q, k, v, log_keep, log_momentum, lr, mask, *, anchored, decay_first):
-    anchor = memory
-
+def _sequential(anchor, memory, momentum, q, k, v, log_keep, log_momentum, lr, mask, *, decay_first, slope):
     def step(state, token):
         memory, momentum = state
         q, k, v, keep, eta, lr, written = token
-        delta = _at(keep, decay_first) * chunk.exact(k, anchor if anchored else memory) - v
+        delta = slope(_at(keep, decay_first) * chunk.exact(k, memory if anchor is None else anchor) - v)
         surprise = eta * momentum - lr * k[:, None] * delta
         new = (keep * memory + surprise, surprise)
         state = jax.tree.map(lambda new, old: jnp.where(written, new, old), new, state)

@@ -1,7 +1,7 @@
 """Deep surprise memory (Titans): a network, or any function of weights, that learns its tokens chunk by chunk."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal
 
@@ -12,8 +12,17 @@ from memjax.errors import MemjaxError, one_line, require
 from memjax.ops import surprise_chunk as chunk
 from memjax.ops.checked import checked
 from memjax.ops.recurrence import as_column
+from memjax.ops.surprise_losses import SLOPES, LossName
 from memjax.ops.surprise_recurrence import momentum_recurrence
-from memjax.ops.surprise_state import Gate, SurpriseState, check_gates, check_state, over_chunks, state_dtype
+from memjax.ops.surprise_state import (
+    Gate,
+    SurpriseState,
+    cast,
+    check_gates,
+    check_state,
+    over_anchored_chunks,
+    state_dtype,
+)
 from memjax.typing import Any, Array, Bool, Float, PyTree
 
 GATES = ("log_keep", "log_momentum", "lr")
@@ -32,6 +41,8 @@ def surprise_mlp(
     *,
     mask: Bool[Array, "L"] | None = None,
     activation: Callable[[Array], Array],
+    output: Callable[[Array], Array] | None = None,
+    loss: LossName = "l2",
     chunk_size: int = 64,
     impl: Literal["closed_form", "associative", "sequential"] = "closed_form",
 ) -> tuple[Float[Array, "L dv"], SurpriseState]:
@@ -39,7 +50,7 @@ def surprise_mlp(
 
     `S_t = momentum_t S_{t-1} - lr_t grad 1/2 |M(k_t) - v_t|^2`, the gradient at the weights where the chunk of token t
     began; `M_t = keep_t M_{t-1} + S_t`; `out_t = M_t(q_t)`, exact for every token. Source: Titans (2501.00663), 3.1 and
-    3.2.
+    3.2. A stream may be cut anywhere.
 
     Gates, mask and dtypes as in `surprise_linear`.
 
@@ -54,6 +65,8 @@ def surprise_mlp(
         state: to go on from.
         mask: which tokens are no padding.
         activation: between the matrices.
+        output: behind the last one, as a normalisation; of one vector.
+        loss: as of `surprise_linear`.
         chunk_size: of tokens whose gradients are taken at the same weights.
         impl: "closed_form" reads every token's own weights without ever making them: per layer, from the chunk's inputs
             and deltas; "associative" and "sequential" make them.
@@ -62,7 +75,7 @@ def surprise_mlp(
         What each token read, and the state after the last one.
 
     Raises:
-        MemjaxError: for shapes, gates or a state that do not fit, or a state that ends inside a chunk.
+        MemjaxError: for shapes, gates or a state that do not fit.
 
     >>> import jax, jax.numpy as jnp
     >>> weights, key, gates = (jnp.eye(2), jnp.ones((2, 1))), jnp.array([[1.0, 0.0]]), jnp.zeros(1)
@@ -79,15 +92,16 @@ def surprise_mlp(
         ends == (k.shape[1], v.shape[1]),
         f"surprise_mlp: weights go from {ends[0]} to {ends[1]}, keys and values are {k.shape[1]} and {v.shape[1]}",
     )
+    output = output or (lambda x: x)
     if impl == "closed_form":
-        return _chunked(partial(_layers, activation), weights, q, k, v, gates, state, mask, chunk_size)
+        step = partial(_layers, activation, jax.vmap(output), SLOPES[loss])
+        return _chunked(step, weights, q, k, v, gates, state, mask, chunk_size)
 
     def apply(weights, x):
-        return _forward(activation, weights, x)[-1]
+        return output(mlp(activation, weights, x))
 
-    return surprise_memory(
-        apply, _squared, weights, q, k, v, *gates, state, mask=mask, read="token", chunk_size=chunk_size, impl=impl
-    )
+    step = partial(_unrolled, impl, "token", apply, partial(_loss, SLOPES[loss]))
+    return _chunked(step, weights, q, k, v, gates, state, mask, chunk_size)
 
 
 @checked
@@ -137,7 +151,7 @@ def surprise_memory(
         What each token read, and the state after the last one.
 
     Raises:
-        MemjaxError: for shapes, gates or a state that do not fit, or a state that ends inside a chunk.
+        MemjaxError: for shapes, gates or a state that do not fit.
 
     >>> import jax.numpy as jnp
     >>> key, gates = jnp.array([[2.0]]), jnp.zeros(1)
@@ -167,14 +181,13 @@ def _chunked(step, weights, q, k, v, gates, state, mask, chunk_size):
     dtype = state_dtype(q, k, v)
     weights = jax.tree.map(lambda w: w.astype(dtype), weights)
     state = state or SurpriseState(weights, jax.tree.map(jnp.zeros_like, weights))
-    length = k.shape[0]
-    check_state(state, weights, anchored=length > 0)
-    if not length:
+    check_state(state, weights, chunk_size)
+    if not k.shape[0]:
         return v, state
     tokens = tuple(x.astype(dtype) for x in (q, k, v, *gates))
-    first = jax.tree.map(lambda x: x.astype(dtype), (state.memory, state.momentum))
-    (memory, momentum), out = over_chunks(step, first, tokens, mask, chunk_size)
-    return out.astype(v.dtype), SurpriseState(memory, momentum, length % chunk_size)
+    state = cast(state, dtype)
+    state, out = over_anchored_chunks(step, state, tokens, mask, chunk_size)
+    return out.astype(v.dtype), state
 
 
 def _check_functions(apply, loss, weights, q, k, v):
@@ -200,62 +213,63 @@ def _check_functions(apply, loss, weights, q, k, v):
     )
 
 
-def _squared(out: Array, v: Array) -> Array:
-    return 0.5 * ((out - v) ** 2).sum()
+def _loss(slope: Callable[[Array], Array], out: Array, v: Array) -> Array:
+    """A number whose gradient by `out` is the slope of its residual; its value is of no account."""
+    return (jax.lax.stop_gradient(slope(out - v)) * out).sum()
 
 
-def _forward(activation, weights, x):
-    """The inputs of all layers, and the last one's output."""
-    inputs = [x]
+def mlp(activation: Callable[[Array], Array], weights: Sequence[Array], x: Float[Array, "*L a"]) -> Array:
+    """What a deep memory says to x: `activation` between its matrices."""
     for w in weights[:-1]:
-        inputs.append(activation(chunk.exact(inputs[-1], w)))
-    return [*inputs, chunk.exact(inputs[-1], weights[-1])]
+        x = activation(chunk.exact(x, w))
+    return chunk.exact(x, weights[-1])
 
 
-def _layers(activation, state, tokens, mask):
+def _layers(activation, output, slope, anchor, state, tokens, mask):
     """A chunk of an MLP: the backward pass of the keys at its start, then the queries through their own weights."""
     weights, momenta = state
     q, k, v, *gates = tokens
     c = chunk.coefficients(*gates, mask)
-    inputs, slopes = [k], []
-    for w in weights[:-1]:
-        x, slope = jax.vjp(activation, chunk.exact(inputs[-1], w))
+    inputs, pulls = [k], []
+    for w in anchor[:-1]:
+        x, pull = jax.vjp(activation, chunk.exact(inputs[-1], w))
         inputs.append(x)
-        slopes.append(slope)
-    deltas = [chunk.exact(inputs[-1], weights[-1]) - v]
-    for w, slope in zip(reversed(weights[1:]), reversed(slopes), strict=True):
-        deltas.insert(0, slope(chunk.exact(deltas[0], w.T))[0])
+        pulls.append(pull)
+    said, pull = jax.vjp(output, chunk.exact(inputs[-1], anchor[-1]))
+    deltas = list(pull(slope(said - v)))
+    for w, pull in zip(reversed(anchor[1:]), reversed(pulls), strict=True):
+        deltas.insert(0, pull(chunk.exact(deltas[0], w.T))[0])
     x = q
     for layer, (w, s, keys, delta) in enumerate(zip(weights, momenta, inputs, deltas, strict=True)):
         x = chunk.token_read(c, x, w, s, keys, delta)
         x = activation(x) if layer < len(weights) - 1 else x
     ends = [chunk.end_state(c, *layer) for layer in zip(weights, momenta, inputs, deltas, strict=True)]
-    return (tuple(w for w, _ in ends), tuple(s for _, s in ends)), x
+    return (tuple(w for w, _ in ends), tuple(s for _, s in ends)), output(x)
 
 
-def _weighted(apply, loss, state, tokens, mask):
+def _weighted(apply, loss, anchor, state, tokens, mask):
     """A chunk of any memory: its end state from the gradients of the losses' weighted sums."""
     weights, momenta = state
     q, k, v, *gates = tokens
     c = chunk.coefficients(*gates, mask)
-    _, pull = jax.vjp(lambda w: jax.vmap(lambda k, v: loss(apply(w, k), v))(k, v), weights)
-    out = jax.vmap(apply, (None, 0))(weights, q)
+    _, pull = jax.vjp(lambda w: jax.vmap(lambda k, v: loss(apply(w, k), v))(k, v), anchor)
+    out = jax.vmap(apply, (None, 0))(anchor, q)
     (for_memory,), (for_momentum,) = pull(c.weight[-1]), pull(c.end_weight)
     memory = jax.tree.map(lambda w, s, g: c.beta[-1] * w + c.f[-1] * s - g, weights, momenta, for_memory)
     momentum = jax.tree.map(lambda s, g: c.end_momentum * s - g, momenta, for_momentum)
     return (memory, momentum), out
 
 
-def _unrolled(impl, read, apply, loss, state, tokens, mask):
+def _unrolled(impl, read, apply, loss, anchor, state, tokens, mask):
     """A chunk of any memory, with the weights of every token."""
     weights, momenta = state
     q, k, v, log_keep, log_momentum, lr = tokens
-    slopes = jax.vmap(jax.grad(lambda w, k, v: loss(apply(w, k), v)), (None, 0, 0))(weights, k, v)
+    slopes = jax.vmap(jax.grad(lambda w, k, v: loss(apply(w, k), v)), (None, 0, 0))(anchor, k, v)
     leaves, treedef = jax.tree.flatten(weights)
     states = []
     for w, s, slope in zip(leaves, jax.tree.leaves(momenta), jax.tree.leaves(slopes), strict=True):
         surprise = -as_column(lr, slope) * slope
         states.append(momentum_recurrence(log_keep, log_momentum, surprise, (w, s), mask=mask, impl=impl))
     every, all_momenta = (treedef.unflatten([pair[i] for pair in states]) for i in (0, 1))
-    out = jax.vmap(apply, (0 if read == "token" else None, 0))(every if read == "token" else weights, q)
+    out = jax.vmap(apply, (0 if read == "token" else None, 0))(every if read == "token" else anchor, q)
     return jax.tree.map(lambda x: x[-1], (every, all_momenta)), out

@@ -1,8 +1,8 @@
 """What all surprise memories share: their state, the checks of their arguments, and the walk over chunks."""
 
 import dataclasses
-import functools
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from memjax.typing import Annotated, Any, Array, Bool, Float, PyTree
 Gate = Annotated[Float[Array, "L"], ONE_FOR_ALL]
 
 
-@functools.partial(jax.tree_util.register_dataclass, data_fields=("memory", "momentum"), meta_fields=("within",))
+@partial(jax.tree_util.register_dataclass, data_fields=("memory", "momentum", "anchor", "within"), meta_fields=())
 @dataclasses.dataclass(frozen=True)
 class SurpriseState:
     """A surprise memory between two calls: its weights, and past surprise, S, which has their shapes.
@@ -24,13 +24,14 @@ class SurpriseState:
     Attributes:
         memory: its weights.
         momentum: past surprise, S, which has their shapes.
-        within: how many tokens of an unfinished chunk it has taken in; not 0 only where gradients are taken at the
-            start of a chunk. From there on nothing can be written so: the memory at that start is gone.
+        anchor: where gradients are taken per chunk, the weights at which the unfinished chunk began; None is `memory`.
+        within: how many tokens of that chunk have been taken in; None is 0.
     """
 
     memory: PyTree
     momentum: PyTree
-    within: int = 0
+    anchor: PyTree | None = None
+    within: Any = None  # a number of a pytree: at times a placeholder, as other leaves
 
 
 def check_gates(gates: dict[str, Array], mask: Array | None) -> None:
@@ -48,9 +49,15 @@ def check_gates(gates: dict[str, Array], mask: Array | None) -> None:
             )
 
 
-def check_state(state: SurpriseState, expected: PyTree, anchored: bool) -> None:
-    """Raises `MemjaxError` for the state of a memory of another shape, or one that ends inside a chunk."""
-    for name in ("memory", "momentum"):
+def check_state(state: SurpriseState, expected: PyTree, chunk_size: int | None = None) -> None:
+    """Raises `MemjaxError` for the state of a memory of another shape, or one from inside a longer chunk.
+
+    Args:
+        state: a caller's.
+        expected: weights of the right shapes.
+        chunk_size: where gradients are taken per chunk.
+    """
+    for name in ("memory", "momentum", *(() if state.anchor is None else ("anchor",))):
         given = getattr(state, name)
         shapes, wanted = (jax.tree.map(lambda x: list(jnp.shape(x)), tree) for tree in (given, expected))
         require(shapes == wanted, f"this state is another memory's: its {name} has the shapes {shapes}, not {wanted}")
@@ -58,16 +65,27 @@ def check_state(state: SurpriseState, expected: PyTree, anchored: bool) -> None:
             all(jnp.issubdtype(x.dtype, jnp.floating) for x in jax.tree.leaves(given)),
             f"this state is another memory's: its {name} must be of floats",
         )
+    within = _known(state.within)
     require(
-        not anchored or not state.within,
-        f"this state ends {state.within} tokens into a chunk, at whose start gradients are taken; "
-        "cut the stream at multiples of chunk_size",
+        chunk_size is None or within is None or 0 <= within < chunk_size,
+        f"this state is another memory's: it ends {within} tokens into a chunk, of which chunk_size is {chunk_size}",
     )
+
+
+def _known(within: Any) -> int | None:
+    """How many tokens of a chunk a state has taken in, if that is known while a function is traced."""
+    return None if isinstance(within, jax.core.Tracer) else int(within or 0)
 
 
 def state_dtype(*arrays: Array) -> Any:
     """The dtype of state and coefficients: float32, or float64 where that is given."""
     return jnp.promote_types(jnp.result_type(*arrays), jnp.float32)
+
+
+def cast(state: SurpriseState, dtype: Any) -> SurpriseState:
+    """The same state in this dtype of floats."""
+    memory, momentum, anchor = jax.tree.map(lambda x: x.astype(dtype), (state.memory, state.momentum, state.anchor))
+    return SurpriseState(memory, momentum, anchor, state.within)
 
 
 def over_chunks(
@@ -102,3 +120,60 @@ def over_chunks(
     state = carry_like(state, jax.tree.leaves(tokens)[0])
     state, out = jax.lax.scan(recomputed(lambda state, chunk: step(state, *chunk)), state, chunks)
     return state, jnp.where(mask[:, None], out.reshape(-1, out.shape[-1])[:length], 0)
+
+
+def over_anchored_chunks(
+    step: Callable[[PyTree, PyTree, PyTree, Bool[Array, "C"]], tuple[PyTree, Float[Array, "C dv"]]],
+    state: SurpriseState,
+    tokens: PyTree,
+    mask: Bool[Array, "L"] | None,
+    chunk_size: int,
+) -> tuple[SurpriseState, Float[Array, "L dv"]]:
+    """`over_chunks` where a chunk needs the weights at which it began, though an earlier call may have begun it.
+
+    Args:
+        step: `step(anchor, (memory, momentum), tokens of a chunk, mask)`.
+        state: to go on from.
+        tokens: at least one.
+        mask: which tokens are no padding; padding has its place in a chunk as other tokens have.
+        chunk_size: of all chunks.
+    """
+    length = jax.tree.leaves(tokens)[0].shape[0]
+    first, begun = (state.memory, state.momentum), _known(state.within)
+    within = state.within if begun is None else begun
+    anchor = state.memory if state.anchor is None else state.anchor
+    if length == 1 or (begun is not None and begun + length <= chunk_size):  # crosses no border
+        (memory, momentum), out = over_chunks(partial(step, anchor), first, tokens, mask, length)
+        anchor = _where(within + length == chunk_size, memory, anchor)
+        return SurpriseState(memory, momentum, anchor, (within + length) % chunk_size), out
+    if begun == 0 and length % chunk_size == 0:  # every chunk begins in the memory as it is: no anchor to carry
+
+        def of_itself(state: PyTree, tokens: PyTree, mask: Array) -> tuple[PyTree, Array]:
+            return step(state[0], state, tokens, mask)
+
+        (memory, momentum), out = over_chunks(of_itself, first, tokens, mask, chunk_size)
+        return SurpriseState(memory, momentum, memory, 0), out
+
+    # The tokens are moved to their places in as many chunks as they can touch.
+    mask = jnp.ones(length, bool) if mask is None else mask
+    places = begun + length if begun is not None else chunk_size * (1 - (1 - length) // chunk_size)
+
+    def placed(x: Array) -> Array:
+        return jax.lax.dynamic_update_slice_in_dim(jnp.zeros((places, *x.shape[1:]), x.dtype), x, within, axis=0)
+
+    def one(carry: PyTree, tokens: PyTree, mask: Array) -> tuple[PyTree, Array]:
+        state, anchor, taken = carry
+        state, out = step(anchor, state, tokens, mask)
+        taken = taken + chunk_size
+        return (state, _where(taken <= within + length, state[0], anchor), taken), out
+
+    carry = (first, anchor, jnp.zeros((), jnp.int32))
+    ((memory, momentum), anchor, _), out = over_chunks(
+        one, carry, jax.tree.map(placed, tokens), placed(mask), chunk_size
+    )
+    out = jax.lax.dynamic_slice_in_dim(out, within, length, axis=0)
+    return SurpriseState(memory, momentum, anchor, (within + length) % chunk_size), out
+
+
+def _where(condition: Bool[Array, ""] | bool, a: PyTree, b: PyTree) -> PyTree:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), a, b)

@@ -63,29 +63,92 @@ def test_values_and_states_are_those_of_the_plain_recurrence(rng, kind, size, im
     assert_close(got, expected(arrays, state, mask, kind, size), 1e-10)
 
 
-@settings(max_examples=8, deadline=None)
-@given(cuts=st.lists(st.integers(0, 12), max_size=3), size=st.sampled_from([1, 3, 5, 64]), seed=st.integers(0, 99))
-def test_a_stream_cut_anywhere_is_one_call(cuts, size, seed):
+def written_in_parts(write, arrays, cuts, state):
+    """(out, memory, momentum) of a stream in several calls."""
+    outs = []
+    for begin, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(arrays[0])], strict=True):
+        out, state = write(*(jnp.asarray(x[begin:end]) for x in arrays), state)
+        outs.append(out)
+    return np.concatenate(outs), *jax.tree.map(np.asarray, (state.memory, state.momentum))
+
+
+@settings(max_examples=24, deadline=None)
+@given(
+    cuts=st.lists(st.integers(0, 12), max_size=3),
+    size=st.sampled_from([1, 3, 5, 64]),
+    seed=st.integers(0, 99),
+    gradient_at=st.sampled_from(["token", "chunk"]),
+    known=st.booleans(),
+)
+def test_a_stream_cut_anywhere_is_one_call(cuts, size, seed, gradient_at, known):
+    """Also under jit, where it is not known how much of a chunk a state has taken in."""
     arrays, state = tokens(np.random.default_rng(seed), 12), start(np.random.default_rng(seed))
+    write = functools.partial(ops.surprise_linear, gradient_at=gradient_at, chunk_size=size)
     with jax.enable_x64(True):
-        outs, parts = [], state
-        for begin, end in zip([0, *sorted(cuts)], [*sorted(cuts), 12], strict=True):
-            out, parts = ops.surprise_linear(*(jnp.asarray(x[begin:end]) for x in arrays), parts, chunk_size=size)
-            outs.append(out)
-    got = (np.concatenate(outs), np.asarray(parts.memory), np.asarray(parts.momentum))
-    assert_close(got, expected(arrays, state, np.ones(12), "token", None), 1e-10)
+        got = written_in_parts(write if known else jax.jit(write), arrays, cuts, state)
+    assert_close(got, expected(arrays, state, np.ones(12), gradient_at, size), 1e-10)
 
 
-def test_in_chunk_mode_a_stream_is_cut_at_the_borders_of_chunks_or_not_at_all(rng):
-    arrays = cast(tokens(rng, 8), jnp.float32)
+@pytest.mark.parametrize("impl", LINEAR)
+@pytest.mark.parametrize("cuts", [(1, 2), (3, 8), range(1, 12)])
+def test_a_deep_memory_cut_anywhere_is_one_call(rng, cuts, impl):
+    arrays, mask = tokens(rng, 12), np.arange(12) % 5 != 3
+    weights, momenta = (tuple(rng.normal(size=shape) for shape in ((DK, 4), (4, DV))) for _ in "ab")
+    write = functools.partial(ops.surprise_mlp, weights, activation=jax.nn.silu, chunk_size=5, impl=impl)
+    masked = jax.jit(lambda *a: write(*a[:6], a[7], mask=a[6]))
+    with jax.enable_x64(True):
+        state = jax.tree.map(jnp.asarray, ops.SurpriseState(weights, momenta))
+        got = written_in_parts(masked, (*arrays, mask), cuts, state)
+    out, *end = oracle.surprise(weights, momenta, *arrays, mask=mask, chunk=5, activation="silu")
+    out[~mask] = 0
+    assert_close(got, (out, *map(tuple, end)), 1e-10)
 
-    def write(begin, end, state=None):
-        return ops.surprise_linear(*(x[begin:end] for x in arrays), state, gradient_at="chunk", chunk_size=4)
 
-    whole, middle = write(0, 8)[1], write(0, 4)[1]
-    assert_close(write(4, 8, middle)[1], whole, 1e-6)
-    with pytest.raises(MemjaxError, match=r"ends 3 tokens into a chunk.*multiples of chunk_size"):
-        write(3, 8, write(0, 3)[1])
+def test_in_chunk_mode_a_token_alone_costs_no_chunk(rng):
+    arrays = cast(tokens(rng, 1, dk=64, dv=64), jnp.float32)
+    state = jax.tree.map(jnp.asarray, ops.SurpriseState(*np.zeros((2, 64, 64), np.float32), np.zeros((64, 64)), 3))
+    cost = [
+        jax.jit(functools.partial(ops.surprise_linear, gradient_at="chunk", chunk_size=size)).lower(*arrays, state)
+        for size in (8, 512)
+    ]
+    assert len({lowered.compile().cost_analysis()["flops"] for lowered in cost}) == 1
+
+
+@pytest.mark.parametrize("impl", LINEAR)
+@pytest.mark.parametrize("loss", ["huber", "l3"])
+def test_a_memory_may_be_surprised_by_another_loss(rng, loss, impl):
+    arrays, state, mask = tokens(rng, 9), start(rng), np.arange(9) != 4
+    options = {"gradient_at": "chunk", "chunk_size": 4, "loss": loss, "impl": impl, "mask": mask}
+    with jax.enable_x64(True):
+        got = ops.surprise_linear(
+            *cast(arrays, jnp.float64), ops.SurpriseState(state.memory, state.momentum), **options
+        )
+    wanted = oracle.surprise([state.memory], [state.momentum], *arrays, mask=mask, chunk=4, loss=loss)
+    assert_close((got[0], got[1].memory), (np.where(mask[:, None], wanted[0], 0), wanted[1][0]), 1e-10)
+    each = {"gradient_at": "token", "loss": loss, "impl": "sequential"}
+    with jax.enable_x64(True):
+        got = ops.surprise_linear(*cast(arrays, jnp.float64), state, **each)
+    assert_close(
+        got[0],
+        oracle.surprise([state.memory], [state.momentum], *arrays, mask=np.ones(9), chunk=None, loss=loss)[0],
+        1e-10,
+    )
+
+
+@pytest.mark.parametrize("impl", LINEAR)
+@pytest.mark.parametrize("loss", ["l2", "huber", "l3"])
+def test_a_deep_memory_has_any_loss_and_a_norm_behind_it(rng, loss, impl):
+    arrays = tokens(rng, 9)
+    weights = [rng.normal(size=shape) for shape in ((DK, 4), (4, DV))]
+    zeros = [np.zeros_like(w) for w in weights]
+    wanted = oracle.surprise(weights, zeros, *arrays, mask=np.ones(9), chunk=4, activation="silu", loss=loss, scale=1.5)
+    with jax.enable_x64(True):
+        out, state = ops.surprise_mlp(
+            *cast((weights, *arrays), jnp.float64),
+            activation=jax.nn.silu, output=lambda x: 1.5 * (x - x.mean()) / jnp.sqrt(x.var() + 1e-6),
+            loss=loss, chunk_size=4, impl=impl,
+        )  # fmt: skip
+    assert_close((out, list(state.memory)), (wanted[0], wanted[1]), 1e-9)
 
 
 def test_without_momentum_and_with_decay_first_it_is_gated_deltanet(rng):
@@ -159,6 +222,12 @@ def test_the_gradient_keeps_no_state_per_token(rng):
         ({"k": np.zeros((4, 3), int)}, "k must be a float array .L, dk., not int32.*; write k.astype"),
         ({"state": ops.SurpriseState(np.zeros((3, 3)), np.zeros((3, 3)))}, "another memory's.*3, 3.*3, 2"),
         ({"state": (np.zeros((3, 2)), np.zeros((3, 2)))}, "state must be of class SurpriseState, not a tuple"),
+        ({"loss": "l1"}, "unknown loss 'l1'"),
+        ({"loss": "l3"}, "loss=l3 has no closed form with gradient_at='token'"),
+        (
+            {"state": ops.SurpriseState(*np.zeros((3, 3, 2)), 4), "gradient_at": "chunk", "chunk_size": 4},
+            "it ends 4 tokens into a chunk, of which chunk_size is 4",
+        ),
     ],
 )
 def test_what_does_not_fit_is_said_in_one_line(rng, unchecked, change, words):
@@ -166,7 +235,8 @@ def test_what_does_not_fit_is_said_in_one_line(rng, unchecked, change, words):
         dict(zip(("q", "k", "v", "log_keep", "log_momentum", "lr"), tokens(rng, 4), strict=True)), jnp.float32
     )
     change = {
-        key: x if key in ("chunk_size", "gradient_at", "impl", "state") else jnp.asarray(x) for key, x in change.items()
+        key: x if key in ("chunk_size", "gradient_at", "impl", "loss", "state") else jnp.asarray(x)
+        for key, x in change.items()
     }
     with pytest.raises(MemjaxError, match=words):
         ops.surprise_linear(**{**arrays, **change})

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from oracles.surprise import surprise
+from oracles.surprise import apply, layer_norm, surprise
 
 
 def silu(x):
@@ -33,11 +33,15 @@ def turned(x, position):
     return np.concatenate([z.real, z.imag])
 
 
-def window_attention(params, x, heads, window):
+def window_attention(params, x, heads, window, in_front=None):
     length, width = x.shape
     size = width // heads
-    q, k, v = np.split((x @ params["project"]["kernel"]).reshape(length, heads, 3 * size), 3, axis=-1)
-    front_k, front_v = params["persistent"]
+
+    def projected(x):
+        return np.split((x @ params["project"]["kernel"]).reshape(-1, heads, 3 * size), 3, axis=-1)
+
+    q, k, v = projected(x)
+    _, front_k, front_v = projected(params["persistent"] if in_front is None else in_front)
     out = np.zeros((length, heads, size))
     for t in range(length):
         for h in range(heads):
@@ -49,20 +53,37 @@ def window_attention(params, x, heads, window):
     return out.reshape(length, width) @ params["out"]["kernel"]
 
 
-def head_memory(params, q, k, v, x, retention=1000.0, chunk=None):
-    """`[L, H, dh]` in and out; each head on its own."""
+def head_memory(params, q, k, v, x, retention=1000.0, chunk=None, only_read=0, loss="l2", decay_first=False):
+    """`[L, H, dh]` in and out; each head on its own. The last `only_read` tokens write nothing."""
     gates = x @ params["gates"]["kernel"] + params["gates"]["bias"]
     keep, momentum, lr = np.split(gates, 3, axis=-1)
+    deep = "start_0" in params
     out = np.zeros_like(v)
     for h in range(v.shape[1]):
         log_keep, log_momentum = log_sigmoid(keep[:, h] + np.log(retention)), log_sigmoid(momentum[:, h])
-        zero = np.zeros((k.shape[-1], v.shape[-1]))
-        tokens = unit(q[:, h]), unit(k[:, h]), v[:, h], log_keep, log_momentum, np.exp(log_sigmoid(lr[:, h]))
-        out[:, h] = surprise((zero,), (zero,), *tokens, mask=np.ones(len(x), bool), chunk=chunk)[0]
+        rate = np.exp(log_sigmoid(lr[:, h]))
+        if chunk:
+            rate = rate * min(1, 2 / chunk) * (1 - np.exp(log_momentum))
+        weights = [np.zeros((k.shape[-1], v.shape[-1]))]
+        if deep:
+            weights = [params[name][h] for name in sorted(params) if name.startswith("start")]
+        keys, queries = unit(k[:, h]), unit(q[:, h])
+        tokens = queries, keys, v[:, h] - keys if deep else v[:, h], log_keep, log_momentum, rate
+        mask = np.arange(len(x)) < len(x) - only_read
+        scale = params["scale"][h] if "scale" in params else None
+        options = {"chunk": chunk, "loss": loss, "decay_first": decay_first, "scale": scale}
+        options["activation"] = "silu" if deep else "none"
+        zeros = [np.zeros_like(w) for w in weights]
+        # A token that only reads still asks: the oracle's masked tokens ask 0.
+        out[mask, h], end, _ = surprise(weights, zeros, *(a[mask] for a in tokens), mask=mask[mask], **options)
+        for t in np.flatnonzero(~mask):
+            said = apply(end, queries[t], options["activation"])
+            out[t, h] = said if scale is None else layer_norm(said, scale)
+        out[:, h] += queries if deep else 0
     return out
 
 
-def lmm(params, x, heads, chunk=None):
+def lmm(params, x, heads, chunk=None, **rule):
     length, width = x.shape
     inputs = x @ params["project"]["kernel"]
     mixed = np.zeros_like(inputs)
@@ -70,34 +91,38 @@ def lmm(params, x, heads, chunk=None):
         for back in range(min(t, 3) + 1):
             mixed[t] += params["taps"][3 - back] * inputs[t - back]
     q, k, v = silu(mixed).reshape(length, 3, heads, width // heads).swapaxes(0, 1)
-    read = normed(head_memory(params["remember"], q, k, v, x, chunk=chunk)) * params["norm"]["scale"]
+    read = normed(head_memory(params["remember"], q, k, v, x, chunk=chunk, **rule)) * params["norm"]["scale"]
     return (read.reshape(length, width) * silu(x @ params["open"]["kernel"])) @ params["out"]["kernel"]
 
 
-def mac(params, x, heads, window):
+def mac(params, x, heads, window, chunk=None):
     """Every token with the whole history written again: slow, and plain."""
     length, width = x.shape
     size = width // heads
-    kernel = {name: params[name]["kernel"] for name in ("query", "stored", "of_tokens", "of_read", "out")}
-    front_k, front_v = params["persistent"]
+    kernel = {name: params[name]["kernel"] for name in ("query", "of_tokens", "of_read", "attended")}
+    in_front = params.get("persistent", np.zeros((0, width)))
+    _, front_k, front_v = (in_front @ kernel["of_tokens"]).reshape(-1, 3, heads, size).swapaxes(0, 1)
     written, out = [], np.zeros_like(x)
-
-    def asked(x):
-        return unit(silu(x @ kernel["query"]).reshape(-1, heads, size))
 
     def ask(history, x):
         """What the memory that has been told `history` says to x `[1, d]`."""
         history = np.array(history).reshape(-1, width)
-        if not len(history):
-            return np.zeros((1, heads, size))
-        told = silu(history @ kernel["stored"]).reshape(-1, 2, heads, size)
-        query = np.concatenate([np.zeros((len(history) - 1, heads, size)), asked(x)])
-        return head_memory(params["remember"], query, told[:, 0], told[:, 1], history)[-1:]
+        inputs = history @ params["memory"]["project"]["kernel"]
+        mixed = np.zeros((len(inputs) + 1, 3 * width))
+        for t in range(len(inputs)):
+            for back in range(min(t, 3) + 1):
+                mixed[t] += params["memory"]["taps"][3 - back] * inputs[t - back]
+        _, k, v = silu(mixed).reshape(-1, 3, heads, size).swapaxes(0, 1)
+        query = silu(x @ kernel["query"]).reshape(1, heads, size)
+        query = np.concatenate([np.zeros((len(history), heads, size)), query])
+        x = np.concatenate([history, x])
+        return head_memory(params["memory"]["remember"], query, k, v, x, chunk=chunk, only_read=1)[-1:]
 
     for t in range(length):
         start = t - t % window
         places = params["places"][: t - start + 1]
         read = np.concatenate([ask(written[:start], x[s : s + 1]) for s in range(start, t + 1)]).reshape(-1, width)
+        read = read / np.sqrt((read**2).mean(-1, keepdims=True) + 1e-3) * params["norm"]["scale"]
         token = ((x[start : t + 1] + places) @ kernel["of_tokens"]).reshape(-1, 3, heads, size)
         context = ((read + places) @ kernel["of_read"]).reshape(-1, 2, heads, size)
         y = np.zeros((heads, size))
@@ -105,7 +130,7 @@ def mac(params, x, heads, window):
             keys = np.concatenate([front_k[:, h], context[:, 0, h], token[:, 1, h]])
             values = np.concatenate([front_v[:, h], context[:, 1, h], token[:, 2, h]])
             y[h] = softmax(keys @ token[-1, 0, h] / np.sqrt(size)) @ values
-        y = y.reshape(1, width) @ kernel["out"]
-        written.append(y[0])
-        out[t] = (y * (normed(ask(written, y)) * params["norm"]["scale"]).reshape(1, width))[0]
+        y = x[t] + y.reshape(width) @ kernel["attended"]
+        written.append(y)
+        out[t] = lmm(params["memory"], np.array(written), heads, chunk)[-1]
     return out

@@ -14,7 +14,7 @@ ACTIVATIONS = {
 
 
 def _sigmoid(x):
-    return 1 / (1 + np.exp(-x))
+    return (1 + np.tanh(x / 2)) / 2
 
 
 def apply(weights, x, activation="none"):
@@ -26,14 +26,40 @@ def apply(weights, x, activation="none"):
     return x
 
 
-def gradient(weights, x, target, activation="none"):
-    """Of 1/2 |M(x) - target|^2 by each matrix."""
+# The derivatives of each number's loss by its residual r; Huber's has its border at 1.
+SLOPES = {
+    "l2": lambda r: r,
+    "huber": lambda r: np.where(np.abs(r) < 1, r, np.sign(r)),
+    "l3": lambda r: np.sign(r) * r**2,
+}
+
+
+def layer_norm(x, scale):
+    return scale * (x - x.mean()) / np.sqrt(x.var() + 1e-6)
+
+
+def layer_norm_back(x, scale, delta):
+    """The gradient by x, of which the layer norm has the gradient delta: the Jacobian written out."""
+    n, spread = len(x), np.sqrt(x.var() + 1e-6)
+    centred = x - x.mean()
+    jacobian = np.atleast_1d(scale)[:, None] * (
+        (np.eye(n) - 1 / n) / spread - np.outer(centred, centred) / (n * spread**3)
+    )
+    return jacobian.T @ delta
+
+
+def gradient(weights, x, target, activation="none", loss="l2", scale=None):
+    """Of 1/2 |M(x) - target|^2, or another loss, by each matrix."""
     act, slope = ACTIVATIONS[activation]
     inputs, before = [x], []
     for place, w in enumerate(weights):
         before.append(inputs[-1] @ w)
         inputs.append(act(before[-1]) if place < len(weights) - 1 else before[-1])
-    delta, found = inputs[-1] - target, []
+    if scale is None:
+        delta = SLOPES[loss](inputs[-1] - target)
+    else:
+        delta = layer_norm_back(inputs[-1], scale, SLOPES[loss](layer_norm(inputs[-1], scale) - target))
+    found = []
     for place in reversed(range(len(weights))):
         found.insert(0, np.outer(inputs[place], delta))
         if place:
@@ -43,10 +69,11 @@ def gradient(weights, x, target, activation="none"):
 
 def surprise(
     memory, momentum, q, k, v, log_keep, log_momentum, lr, *, mask, chunk, decay_first=False, activation="none",
-    read="token",
+    read="token", loss="l2", scale=None,
 ):  # fmt: skip
     """(out, memory, momentum). chunk=None: the gradient is taken at the memory before each token; else where the chunk
     of that many tokens began. read="chunk": outputs too. A masked token is padding: it writes nothing and asks 0.
+    scale: of a layer norm behind the last matrix.
     """
     out = []
     for t in range(len(q)):
@@ -55,11 +82,12 @@ def surprise(
             anchor = memory
         if mask[t]:
             at = [keep * m for m in anchor] if decay_first else anchor
-            slopes = gradient(at, k[t], v[t], activation)
+            slopes = gradient(at, k[t], v[t], activation, loss, scale)
             momentum = [eta * s - lr[t] * g for s, g in zip(momentum, slopes, strict=True)]
             memory = [keep * m + s for m, s in zip(memory, momentum, strict=True)]
-        out.append(apply(anchor if read == "chunk" else memory, mask[t] * q[t], activation))
-    return np.stack(out), memory, momentum
+        said = apply(anchor if read == "chunk" else memory, mask[t] * q[t], activation)
+        out.append(said if scale is None else layer_norm(said, scale))
+    return np.array(out).reshape(len(q), v.shape[-1]), memory, momentum
 
 
 def tokens(rng, length, gates="open", dk=DK, dv=DV):

@@ -1,0 +1,116 @@
+"""A surprise memory for each head: what all layers with one write and read, linear or deep."""
+
+from collections.abc import Callable
+from functools import partial
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from memjax import ops
+from memjax.layers.surprise_settings import SurpriseSettings
+from memjax.memories.surprise import EPSILON, empty_memory, surprise_gates, unit
+from memjax.ops.surprise_deep import mlp
+from memjax.typing import Array, Bool, Float, PyTree
+
+
+class HeadMemory(nn.Module):
+    """A surprise memory for each head, with gates that are functions of the token.
+
+    `log_keep` and `log_momentum` are log-sigmoids and `lr` a sigmoid of x W + b, times the bound of the settings; keys
+    and queries have length 1. One layer is `ops.surprise_linear`; more, or a norm, are `ops.surprise_mlp` with silu
+    between the matrices, `M(k) = k + norm(MLP(k))`, so that it is told `v - k` and q is added to what it says; it
+    starts in learned weights. What the settings do: see `SurpriseSettings`.
+    """
+
+    settings: SurpriseSettings
+
+    def setup(self):
+        own = self.settings
+        # In float32 whatever dtype the rest has: gates are near 1, and many are multiplied.
+        self.gates = nn.Dense(3 * own.heads)
+        if own.deep:
+            size = own.width // own.heads
+            sizes = [size, *[size * own.expansion] * (own.memory_layers - 1), size]
+            made = nn.initializers.lecun_normal(batch_axis=(0,))
+            self.start = [
+                self.param(f"start_{i}", made, (own.heads, *pair))
+                for i, pair in enumerate(zip(sizes, sizes[1:], strict=False))
+            ]
+            self.scale = self.param("scale", nn.initializers.ones, (own.heads, size)) if own.memory_norm else None
+
+    def initial_state(self) -> ops.SurpriseState:
+        """Of memories that have read nothing."""
+        own = self.settings
+        if not own.deep:
+            state = empty_memory(own.heads, own.width)
+        else:
+            start = tuple(self.start)
+            state = ops.SurpriseState(start, jax.tree.map(jnp.zeros_like, start))
+        if own.gradient_at == "token":
+            return state
+        return ops.SurpriseState(state.memory, state.momentum, anchor=state.memory, within=0)
+
+    def __call__(
+        self,
+        q: Float[Array, "L H dh"],
+        k: Float[Array, "L H dh"],
+        v: Float[Array, "L H dh"],
+        x: Float[Array, "L d"],
+        state: ops.SurpriseState,
+        mask: Bool[Array, "L"] | None = None,
+    ) -> tuple[Float[Array, "L H dh"], ops.SurpriseState]:
+        """Writes every token and reads the memory after it; what is masked writes nothing."""
+        own, within = self.settings, 0 if state.within is None else state.within
+        log_keep, log_momentum, lr = surprise_gates(
+            self.gates(x.astype(jnp.float32)),
+            momentum=own.momentum,
+            forgetting=own.forgetting,
+            time_constant=own.time_constant,
+        )
+        if own.gradient_at == "chunk":  # the sum of a chunk's rates, and of what momentum makes of them, is bounded
+            lr = -own.bound * jnp.expm1(log_momentum) * lr
+        q, k = unit(q), unit(k)
+
+        def one_head(memory, scale, *tokens):
+            return self._write(ops.SurpriseState(*memory, within=within), scale, tokens, mask)
+
+        scale = self.scale if own.deep else None
+        memory = (state.memory, state.momentum, state.anchor)
+        tokens = (q, k, v - k if own.deep else v, log_keep, log_momentum, lr)
+        read, memory = jax.vmap(one_head, (0, 0, *[1] * 6), (1, 0))(memory, scale, *tokens)
+        if own.gradient_at == "chunk":
+            memory = (*memory, (within + len(x)) % own.chunk)
+        return read + q if own.deep else read, ops.SurpriseState(*memory)
+
+    def _write(self, state, scale, tokens, mask):
+        own = self.settings
+        if own.deep:
+            norm = None if scale is None else partial(_layer_norm, scale)
+            out, state = ops.surprise_mlp(
+                state.memory, *tokens, state, mask=mask, activation=nn.silu, output=norm, loss=own.loss,
+                chunk_size=own.chunk, impl=own.impl,
+            )  # fmt: skip
+        else:
+            out, state = ops.surprise_linear(
+                *tokens, state, mask=mask, gradient_at=own.gradient_at, loss=own.loss,
+                decay_before_gradient=own.decay_before_gradient, chunk_size=own.chunk, impl=own.impl,
+            )  # fmt: skip
+        return out, (state.memory, state.momentum, state.anchor)
+
+    def ask(self, weights: PyTree, q: Float[Array, "L H dh"]) -> Float[Array, "L H dh"]:
+        """What memories with these weights say to q, which is made as long as 1; nothing is written."""
+        own, q = self.settings, unit(q)
+        if not own.deep:
+            return jnp.einsum("lhd,hde->lhe", q, weights)
+        norms: Callable = _layer_norm if own.memory_norm else lambda _, x: x
+
+        def one_head(weights, scale, q):
+            return q + norms(scale, mlp(nn.silu, weights, q))
+
+        return jax.vmap(one_head, (0, 0, 1), 1)(weights, self.scale, q)
+
+
+def _layer_norm(scale: Float[Array, "d"], x: Float[Array, "*L d"]) -> Float[Array, "*L d"]:
+    centred = x - x.mean(-1, keepdims=True)
+    return scale * centred * jax.lax.rsqrt((centred**2).mean(-1, keepdims=True) + EPSILON)
