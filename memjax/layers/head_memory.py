@@ -1,5 +1,6 @@
 """A surprise memory for each head: what all layers with one write and read, linear or deep."""
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 
@@ -34,8 +35,7 @@ class HeadMemory(nn.Module):
             sizes = [size, *[size * own.expansion] * (own.memory_layers - 1), size]
             made = nn.initializers.lecun_normal(batch_axis=(0,))
             self.start = [
-                self.param(f"start_{i}", made, (own.heads, *pair))
-                for i, pair in enumerate(zip(sizes, sizes[1:], strict=False))
+                self.param(f"start_{i}", made, (own.heads, *pair)) for i, pair in enumerate(itertools.pairwise(sizes))
             ]
             self.scale = self.param("scale", nn.initializers.ones, (own.heads, size)) if own.memory_norm else None
 

@@ -14,12 +14,15 @@ from memjax.models import LMM, MAC, MAG, MAL, LanguageModel, MemN2NLanguage, Win
 
 VOCABULARY, WIDTH, DEPTH, HIDDEN, L = 13, 8, 2, 12, 10
 SIZES = {"width": WIDTH, "heads": 2, "persistent": 2}
+DEEP = {"memory_layers": 2, "gradient_at": "chunk", "chunk": 4}
 LAYERS = {
     "attention": functools.partial(WindowAttention, window=4, **SIZES),
     "LMM": functools.partial(LMM, **SIZES),
     "MAC": functools.partial(MAC, window=4, **SIZES),
     "MAG": functools.partial(MAG, window=4, **SIZES),
     "MAL": functools.partial(MAL, window=4, **SIZES),
+    "LMM, deep": functools.partial(LMM, **SIZES, **DEEP),
+    "MAC, deep": functools.partial(MAC, window=4, **SIZES, **DEEP),
 }
 every_model = pytest.mark.parametrize("name", [*LAYERS, "MemN2N"])
 TOKENS = jnp.asarray(np.random.default_rng(0).integers(VOCABULARY, size=L))
@@ -143,12 +146,6 @@ def test_dropout_is_for_training_alone_and_follows_its_key(name):
 def test_without_a_perceptron_there_are_no_weights_for_it():
     names = set(jax.eval_shape(lambda: model_of("LMM", hidden=0).init(jax.random.key(0), TOKENS))["params"])
     assert names == {"embed", "layers_0", "layers_1", "norms_0", "norms_1", "norms_2"}
-
-
-def test_gradients_per_chunk_cannot_generate_and_say_what_can():
-    model = model_of("LMM", make_layer=functools.partial(LMM, width=WIDTH, heads=2, gradient_at="chunk", chunk=4))
-    with pytest.raises(MemjaxError, match="generate with gradient_at=token, same parameters"):
-        generate(model, model.init(jax.random.key(0), TOKENS[:4]), TOKENS[:4], 2)
 
 
 def test_logits_that_are_not_finite_give_no_token():
