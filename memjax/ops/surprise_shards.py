@@ -10,7 +10,7 @@ from memjax.ops.checked import checked
 from memjax.ops.recurrence import carry_like
 from memjax.ops.surprise import Impl, surprise_linear
 from memjax.ops.surprise_chunk import exact
-from memjax.ops.surprise_state import Gate, SurpriseState, check_state, state_dtype
+from memjax.ops.surprise_state import Gate, SurpriseState, check_state, known_within, state_dtype
 from memjax.typing import Array, Bool, Float
 
 
@@ -91,7 +91,12 @@ def surprise_linear_sharded(
     dtype = state_dtype(q, k, v)
     nothing = jnp.zeros((dk, dv), dtype)
     state = state or SurpriseState(nothing, nothing)
-    check_state(state, nothing, 1 if anchored else None)  # a shard begins a chunk
+    check_state(state, nothing)
+    within = known_within(state)
+    require(
+        not (anchored and within),
+        f"surprise_linear_sharded: this state ends {within} tokens into a chunk, and a shard begins one",
+    )
     if not length:
         return v, state
 

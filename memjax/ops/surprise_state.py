@@ -65,16 +65,16 @@ def check_state(state: SurpriseState, expected: PyTree, chunk_size: int | None =
             all(jnp.issubdtype(x.dtype, jnp.floating) for x in jax.tree.leaves(given)),
             f"this state is another memory's: its {name} must be of floats",
         )
-    within = _known(state.within)
+    within = known_within(state)
     require(
         chunk_size is None or within is None or 0 <= within < chunk_size,
         f"this state is another memory's: it ends {within} tokens into a chunk, of which chunk_size is {chunk_size}",
     )
 
 
-def _known(within: Any) -> int | None:
+def known_within(state: SurpriseState) -> int | None:
     """How many tokens of a chunk a state has taken in, if that is known while a function is traced."""
-    return None if isinstance(within, jax.core.Tracer) else int(within or 0)
+    return None if isinstance(state.within, jax.core.Tracer) else int(state.within or 0)
 
 
 def state_dtype(*arrays: Array) -> Any:
@@ -139,7 +139,7 @@ def over_anchored_chunks(
         chunk_size: of all chunks.
     """
     length = jax.tree.leaves(tokens)[0].shape[0]
-    first, begun = (state.memory, state.momentum), _known(state.within)
+    first, begun = (state.memory, state.momentum), known_within(state)
     within = state.within if begun is None else begun
     anchor = state.memory if state.anchor is None else state.anchor
     if length == 1 or (begun is not None and begun + length <= chunk_size):  # crosses no border

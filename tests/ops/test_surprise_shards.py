@@ -191,7 +191,7 @@ def test_what_does_not_fit_is_said_in_one_line_about_what_was_given(rng, uncheck
 
 def test_a_state_inside_a_chunk_is_refused(rng):
     arrays, memory, momentum, _ = cast(stream(rng), jnp.float32)
-    state, options = ops.SurpriseState(memory, momentum, 2), {"gradient_at": "chunk", "chunk_size": 3}
+    state, options = ops.SurpriseState(memory, momentum, memory, 2), {"gradient_at": "chunk", "chunk_size": 3}
     with pytest.raises(MemjaxError, match="ends 2 tokens into a chunk"):
         jax.vmap(lambda *x: ops.surprise_linear_sharded(*x, state, axis_name="seq", **options), axis_name="seq")(
             *(x.reshape(2, 24, *x.shape[1:]) for x in arrays)
