@@ -52,7 +52,7 @@ class SequenceModelConfig(SurpriseSettings):
     def __post_init__(self):
         super().__post_init__()
         check_widths(self, "width")
-        check_counts(self, 1, "depth")
+        check_counts(self, 1, "depth", "memory_layers", "expansion")
         at_least(self, 1, "window")
         at_least(self, 0, "hidden")
         at_most(self, LARGEST_WIDTH, "hidden", "window", "chunk")
