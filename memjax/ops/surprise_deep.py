@@ -12,7 +12,7 @@ from memjax.errors import MemjaxError, one_line, require
 from memjax.ops import surprise_chunk as chunk
 from memjax.ops.checked import checked
 from memjax.ops.recurrence import as_column
-from memjax.ops.surprise_losses import SLOPES, LossName
+from memjax.ops.surprise_losses import LOSSES, SLOPES, LossName
 from memjax.ops.surprise_recurrence import momentum_recurrence
 from memjax.ops.surprise_state import (
     Gate,
@@ -100,7 +100,10 @@ def surprise_mlp(
     def apply(weights, x):
         return output(mlp(activation, weights, x))
 
-    step = partial(_unrolled, impl, "token", apply, partial(_loss, SLOPES[loss]))
+    def surprise(out, v):
+        return LOSSES[loss](out - v)
+
+    step = partial(_unrolled, impl, "token", apply, surprise)
     return _chunked(step, weights, q, k, v, gates, state, mask, chunk_size)
 
 
@@ -211,11 +214,6 @@ def _check_functions(apply, loss, weights, q, k, v):
         getattr(surprise, "shape", None) == () and jnp.issubdtype(surprise.dtype, jnp.floating),
         f"surprise_memory: loss must give a number, not {surprise}",
     )
-
-
-def _loss(slope: Callable[[Array], Array], out: Array, v: Array) -> Array:
-    """A number whose gradient by `out` is the slope of its residual; its value is of no account."""
-    return (jax.lax.stop_gradient(slope(out - v)) * out).sum()
 
 
 def mlp(activation: Callable[[Array], Array], weights: Sequence[Array], x: Float[Array, "*L a"]) -> Array:

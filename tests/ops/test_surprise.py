@@ -151,6 +151,21 @@ def test_a_deep_memory_has_any_loss_and_a_norm_behind_it(rng, loss, impl):
     assert_close((out, list(state.memory)), (wanted[0], wanted[1]), 1e-9)
 
 
+@pytest.mark.parametrize("loss", ["l2", "huber", "l3"])
+def test_whatever_surprises_all_ways_have_one_gradient(rng, loss):
+    arrays = tokens(rng, 7)
+    weights = tuple(rng.normal(size=shape) for shape in ((DK, 4), (4, DV)))
+
+    def read(impl, weights, arrays):
+        out, state = ops.surprise_mlp(weights, *arrays, activation=jax.nn.silu, loss=loss, chunk_size=3, impl=impl)
+        return (out**2).sum() + sum((w**2).sum() for w in state.memory)
+
+    with jax.enable_x64(True):
+        slopes = [jax.jit(jax.grad(functools.partial(read, impl), (0, 1)))(weights, arrays) for impl in LINEAR]
+    for other in slopes[1:]:
+        assert_close(other, slopes[0], 1e-9)
+
+
 def test_without_momentum_and_with_decay_first_it_is_gated_deltanet(rng):
     """An independent recurrence: S <- keep (I - beta k k^T) S + beta k v^T; with all kept, DeltaNet."""
     for gates in ("no momentum", "neither"):
