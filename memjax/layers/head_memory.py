@@ -68,8 +68,9 @@ class HeadMemory(nn.Module):
             forgetting=own.forgetting,
             time_constant=own.time_constant,
         )
+        lr = own.bound * lr
         if own.gradient_at == "chunk":  # the sum of a chunk's rates, and of what momentum makes of them, is bounded
-            lr = -own.bound * jnp.expm1(log_momentum) * lr
+            lr = -jnp.expm1(log_momentum) * lr
         q, k = unit(q), unit(k)
 
         def one_head(memory, scale, *tokens):

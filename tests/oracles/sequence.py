@@ -53,7 +53,9 @@ def window_attention(params, x, heads, window, in_front=None):
     return out.reshape(length, width) @ params["out"]["kernel"]
 
 
-def head_memory(params, q, k, v, x, retention=1000.0, chunk=None, only_read=0, loss="l2", decay_first=False):
+def head_memory(
+    params, q, k, v, x, retention=1000.0, chunk=None, only_read=0, loss="l2", decay_first=False, bound=None
+):
     """`[L, H, dh]` in and out; each head on its own. The last `only_read` tokens write nothing."""
     gates = x @ params["gates"]["kernel"] + params["gates"]["bias"]
     keep, momentum, lr = np.split(gates, 3, axis=-1)
@@ -62,8 +64,9 @@ def head_memory(params, q, k, v, x, retention=1000.0, chunk=None, only_read=0, l
     for h in range(v.shape[1]):
         log_keep, log_momentum = log_sigmoid(keep[:, h] + np.log(retention)), log_sigmoid(momentum[:, h])
         rate = np.exp(log_sigmoid(lr[:, h]))
+        rate = rate * (bound or (min(1, 2 / chunk) if chunk else 1))
         if chunk:
-            rate = rate * min(1, 2 / chunk) * (1 - np.exp(log_momentum))
+            rate = rate * (1 - np.exp(log_momentum))
         weights = [np.zeros((k.shape[-1], v.shape[-1]))]
         if deep:
             weights = [params[name][h] for name in sorted(params) if name.startswith("start")]
