@@ -35,7 +35,8 @@ def get_config(arg: str = "ptb") -> ConfigDict:
     config.model = ConfigDict({"layer": values["layer"], "width": 200 if words else 128, "depth": 2, "heads": 4})
     config.model.update(hidden=400 if words else 256, window=64, persistent=0)
     config.model.update(momentum=True, forgetting=True, time_constant=1000.0)
-    config.model.update(gradient_at="chunk" if values["deep"] else "token", chunk=32)
+    # A chunk of a deep MAC is a segment.
+    config.model.update(gradient_at="chunk" if values["deep"] else "token", chunk=64 if values["deep"] else 32)
     config.model.update(memory_layers=2 if values["deep"] else 1, expansion=2, memory_norm=False, rate_bound=0.0)
     config.model.update(loss="l2", decay_before_gradient=False, impl="closed_form")
     config.model.update(dropout=0.3 if words else 0.0, dtype="float32")

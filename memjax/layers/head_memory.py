@@ -113,5 +113,5 @@ class HeadMemory(nn.Module):
 
 
 def _layer_norm(scale: Float[Array, "d"], x: Float[Array, "*L d"]) -> Float[Array, "*L d"]:
-    centred = x - x.mean(-1, keepdims=True)
-    return scale * centred * jax.lax.rsqrt((centred**2).mean(-1, keepdims=True) + EPSILON)
+    # Its own variance is a difference of squares, which loses digits.
+    return scale * jax.nn.standardize(x, variance=x.var(-1, keepdims=True), epsilon=EPSILON)

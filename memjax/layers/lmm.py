@@ -63,27 +63,24 @@ class LMM(SurpriseLayer):
         self, x: Float[Array, "L d"], state: SurpriseLayerState | None = None
     ) -> tuple[Float[Array, "L d"], SurpriseLayerState]:
         check_stream(x, self.width, state, self.empty())
-        length, state = x.shape[0], self.initial_state() if state is None else state
-        if not length:
-            return x, state
-        inputs = jnp.concatenate([state.recent, self.project(x).astype(jnp.float32)])
-        out, memory = self._remembered(x, inputs, state.memory, None)
-        return out, SurpriseLayerState(memory, inputs[length:])
+        state = self.initial_state() if state is None else state
+        return self.part(x, state) if x.shape[0] else (x, state)
 
     def part(
-        self, x: Float[Array, "S d"], state: SurpriseLayerState, new: Bool[Array, "S"], start: Int[Array, ""]
+        self,
+        x: Float[Array, "S d"],
+        state: SurpriseLayerState,
+        new: Bool[Array, "S"] | None = None,
+        start: Int[Array, ""] | int = 0,
     ) -> tuple[Float[Array, "S d"], SurpriseLayerState]:
         """Of the tokens x those alone that are new, the first of them at the place `start`; others write nothing."""
+        length = x.shape[0]
         inputs = jnp.concatenate([jnp.zeros_like(state.recent), self.project(x).astype(jnp.float32)])
         inputs = jax.lax.dynamic_update_slice_in_dim(inputs, state.recent, start, axis=0)
-        out, memory = self._remembered(x, inputs, state.memory, new)
-        recent = jax.lax.dynamic_slice_in_dim(inputs, start + new.sum(), 3, axis=0)
-        return out, SurpriseLayerState(memory, recent)
-
-    def _remembered(self, x, inputs, memory, mask):
-        length = x.shape[0]
         mixed = sum(self.taps[i] * inputs[i : i + length] for i in range(4))
         heads = nn.silu(mixed).reshape(length, 3, self.heads, self.width // self.heads)
-        read, memory = self.remember(*(heads[:, i] for i in range(3)), x, memory, mask)
+        read, memory = self.remember(*(heads[:, i] for i in range(3)), x, state.memory, new)
         read = self.norm(read).reshape(length, self.width)
-        return self.out(read * nn.silu(self.open(x))), memory
+        end = start + (length if new is None else new.sum())
+        recent = jax.lax.dynamic_slice_in_dim(inputs, end, 3, axis=0)
+        return self.out(read * nn.silu(self.open(x))), SurpriseLayerState(memory, recent)

@@ -5,15 +5,16 @@ import jax
 import jax.numpy as jnp
 
 from memjax.errors import require
-from memjax.typing import Array, State
+from memjax.typing import Array, Float, State
 
 
-def persistent_tokens(module: nn.Module, *shape: int) -> Array:
+def persistent_tokens(module: nn.Module, count: int, width: int) -> Float[Array, "P d"]:
     """Persistent memory (Titans, 3.3): learned tokens in front of every stream, the same whatever the stream is.
 
     None are no parameter, for an empty one could not be saved.
     """
-    return module.param("persistent", nn.initializers.normal(1.0), shape) if all(shape) else jnp.zeros(shape)
+    shape = (count, width)
+    return module.param("persistent", nn.initializers.normal(1.0), shape) if count else jnp.zeros(shape)
 
 
 def check_stream(x: Array, width: int, state: State | None, empty: State) -> None:

@@ -89,7 +89,7 @@ class SurpriseSettings:
             0 <= self.rate_bound <= 1, f"rate_bound must be in [0, 1], beyond which it diverges, not {self.rate_bound}"
         )
         chunked = self.gradient_at == "chunk"
-        require(chunked or not self.deep, "a deep memory takes gradients per chunk; set gradient_at=chunk")
+        require(chunked or not self.deep, "gradient_at must be chunk for a deep memory, not token")
         require(
             chunked or self.loss == "l2" or self.impl == "sequential",
             f"loss={self.loss} has no closed form per token; set gradient_at=chunk or impl=sequential",

@@ -129,7 +129,7 @@ class MAC(SurpriseLayer):
         super().__post_init__()
         require(
             self.gradient_at == "token" or self.chunk == self.window,
-            f"with gradient_at=chunk a chunk of MAC is a segment: chunk {self.chunk} must be window {self.window}",
+            f"chunk {self.chunk} must be window {self.window} for MAC with gradient_at=chunk, whose chunk is a segment",
         )
 
     def setup(self):

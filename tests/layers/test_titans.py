@@ -61,6 +61,7 @@ def tokens(length=L, seed=0):
         ("LMM", functools.partial(sequence.lmm, heads=HEADS)),
         ("LMM, per chunk", functools.partial(sequence.lmm, heads=HEADS, chunk=3)),
         ("LMM, deep", functools.partial(sequence.lmm, heads=HEADS, chunk=3)),
+        ("LMM, TTT", functools.partial(sequence.lmm, heads=HEADS, chunk=3, momentum=False, forgetting=False)),
         ("LMM, huber", functools.partial(sequence.lmm, heads=HEADS, chunk=3, loss="huber")),
         ("LMM, l3", functools.partial(sequence.lmm, heads=HEADS, loss="l3")),
         ("LMM, decay first", functools.partial(sequence.lmm, heads=HEADS, decay_first=True, bound=0.5)),
@@ -222,7 +223,7 @@ SOUND = {"width": 8, "heads": 2}
         ({"heads": 0}, "heads must be at least 1, not 0"),
         ({"persistent": -1}, "persistent must be at least 0, not -1"),
         ({"memory_layers": 0}, "memory_layers must be at least 1, not 0"),
-        ({"memory_layers": 2}, "a deep memory takes gradients per chunk; set gradient_at=chunk"),
+        ({"memory_layers": 2}, "gradient_at must be chunk for a deep memory, not token"),
         ({"expansion": 0}, "expansion must be at least 1, not 0"),
         ({"rate_bound": 1.5}, r"rate_bound must be in \[0, 1\], beyond which it diverges, not 1.5"),
         ({"loss": "l2 "}, "unknown loss 'l2 '; did you mean 'l2'"),
@@ -252,7 +253,11 @@ def test_settings_that_cannot_be_are_one_line_where_they_are_given(layer, change
         (WindowAttention, {"window": 0}, "window must be at least 1"),
         (MAC, {"window": 0}, "window must be at least 1"),
         (MAG, {"window": 0}, "window must be at least 1"),
-        (MAC, {"gradient_at": "chunk", "chunk": 8}, "a chunk of MAC is a segment: chunk 8 must be window 4"),
+        (
+            MAC,
+            {"gradient_at": "chunk", "chunk": 8},
+            "chunk 8 must be window 4 for MAC with gradient_at=chunk, whose chunk is a segment",
+        ),
     ],
 )
 def test_sizes_that_a_layer_cannot_have_are_one_line(layer, change, message):

@@ -185,9 +185,9 @@ def test_a_config_is_the_same_after_a_round_trip(file):
         ),
         (
             {"model.layer": "mac", "model.gradient_at": "chunk", "model.chunk": 3},
-            "config.model.with gradient_at=chunk a chunk of MAC is a segment: chunk 3 must be window 4",
+            "config.model.chunk 3 must be window 4 for MAC with gradient_at=chunk, whose chunk is a segment",
         ),
-        ({"model.memory_layers": 2}, "config.model.a deep memory takes gradients per chunk; set gradient_at=chunk"),
+        ({"model.memory_layers": 2}, "config.model.gradient_at must be chunk for a deep memory, not token"),
         ({"model.memory_layers": 101, "model.gradient_at": "chunk"}, "config.model.memory_layers must be at most 100"),
         ({"model.rate_bound": 2.0}, r"config.model.rate_bound must be in \[0, 1\]"),
         ({"model.loss": "l1"}, "config.model.loss"),
