@@ -39,7 +39,7 @@ def get_config(arg: str = "ptb") -> ConfigDict:
     config.model.update(gradient_at="chunk" if values["deep"] else "token", chunk=64 if values["deep"] else 32)
     config.model.update(memory_layers=2 if values["deep"] else 1, expansion=2, memory_norm=False, rate_bound=0.0)
     config.model.update(loss="l2", decay_before_gradient=False, impl="closed_form")
-    config.model.update(dropout=0.3 if words else 0.0, dtype="float32")
+    config.model.update(dropout=0.3 if words else 0.0, carry_state=0.0, dtype="float32")
 
     if values["layer"] == "memn2n":  # the paper's sizes; it has no dropout, and plain SGD until nothing improves
         config.task.length = 256

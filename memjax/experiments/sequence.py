@@ -24,7 +24,7 @@ from memjax.training.data import Layout
 from memjax.training.evaluate import MetricSums
 from memjax.training.objective import Example, Loss, Metrics, answer_metrics, mean_objective
 from memjax.training.phase import Phase, Recipe, state_bytes
-from memjax.typing import Key, Params, Split
+from memjax.typing import Array, Int, Key, Params, Split, State
 
 LAYERS = {"attention": WindowAttention, "lmm": LMM, "mac": MAC, "mag": MAG, "mal": MAL}
 
@@ -39,6 +39,8 @@ class SequenceModelConfig(SurpriseSettings):
         hidden: units of a block's perceptron, 0 for none.
         window: tokens that attention sees, which the layer lmm has not; or how many memn2n holds.
         dropout: the share of what training zeroes, in [0, 1).
+        carry_state: the least share of the texts of a batch that training starts in the state another text left, in
+            [0, 1): they are read in chains, of a power of two each, without a gradient from one text to the one before.
         dtype: of the products.
     """
 
@@ -47,6 +49,7 @@ class SequenceModelConfig(SurpriseSettings):
     hidden: int
     window: int
     dropout: float
+    carry_state: float = 0.0
     dtype: DtypeName = "float32"
 
     def __post_init__(self):
@@ -66,13 +69,19 @@ class SequenceModelConfig(SurpriseSettings):
                 self.layer != "memn2n" or getattr(self, name) == only,
                 f"{name} must be {only} for memn2n, which has none, not {getattr(self, name)}",
             )
-        require(0 <= self.dropout < 1, f"dropout must be in [0, 1), not {self.dropout}")
+        for name in ("dropout", "carry_state"):
+            require(0 <= getattr(self, name) < 1, f"{name} must be in [0, 1), not {getattr(self, name)}")
         require(
             self.remembers or (self.gradient_at == "token" and not self.deep),
             f"gradient_at=chunk and deep memories are for layers with a surprise memory; {self.layer} has none",
         )
         if self.layer == "mac":
             MAC.of(self, window=self.window)  # says what a segment cannot be
+
+    @property
+    def chain(self) -> int:
+        """How many texts are read one after another: of these, all but the first start in another's state."""
+        return 2 ** math.ceil(-math.log2(1 - self.carry_state))
 
     @property
     def remembers(self) -> bool:
@@ -105,6 +114,12 @@ def check_sequence(config: SequenceConfig) -> None:
     """Raises `MemjaxError` for sections that contradict each other."""
     require_whole_streams(config)
     model, length = config.model, getattr(config.task, "length", config.model.chunk)
+    rows = config.training.batch_size // config.training.microbatches
+    require(
+        rows % model.chain == 0,
+        f"config.model.carry_state={model.carry_state} reads {model.chain} texts in a row, of which batch_size "
+        f"{rows * config.training.microbatches} in {config.training.microbatches} microbatches has no multiple",
+    )
     require(
         not model.remembers or model.chunk <= length,
         f"config.model.chunk {model.chunk} is above config.task.length {length}; lower the one, or raise the other",
@@ -135,8 +150,9 @@ def build_sequence(model: SequenceModelConfig, shape: SequenceShape) -> Sequence
 def sequence_recipe(config: SequenceConfig, task: SequenceTask) -> Recipe:
     """The recipe of a config: one phase."""
     shape, model = task.shape, build_sequence(config.model, task.shape)
-    measure = partial(measure_sequence, model, shape.answer, BLOCK)
-    phase = Phase("train", config.training.steps, partial(init_sequence, model), sequence_objective(model), measure)
+    objective = sequence_objective(model, shape.asked, config.model.chain)
+    measure = partial(measure_sequence, model, shape.answer, BLOCK, shape.asked)
+    phase = Phase("train", config.training.steps, partial(init_sequence, model), objective, measure)
 
     def facts(params: Params, metrics: dict[str, Any], split: Split) -> dict[str, Any]:
         found: dict[str, Any] = {"state_bytes": state_bytes(lambda: model.apply(params, method="initial_state"))}
@@ -148,26 +164,75 @@ def sequence_recipe(config: SequenceConfig, task: SequenceTask) -> Recipe:
     return Recipe(_label(config.model), (phase,), Layout(partial(check_batch, shape)), facts, report)
 
 
-def sequence_objective(model: SequenceModel) -> Loss:
-    """Mean answer loss over the targets of each sequence, then over the batch; whole sequences at once."""
+def sequence_objective(model: SequenceModel, asked: int | None = None, chain: int = 1) -> Loss:
+    """Mean answer loss over the targets of each sequence, then over the batch; whole sequences at once.
 
-    def one(params: Params, frozen: Params, example: Example) -> Metrics:
+    Args:
+        model: of sequences.
+        asked: the most targets of a sequence, if few are.
+        chain: so many neighbours in a batch are read one after another, each from the state that the one before left,
+            through which there is no gradient ("state passing").
+    """
+
+    def one(params: Params, example: Example, state: State) -> tuple[Metrics, State]:
         rngs = {"dropout": example["key"]}
-        logits, _ = model.apply(params, example["tokens"], train=True, rngs=rngs)
-        asked = example["target"] != NOTHING
-        metrics = answer_metrics(logits, jnp.where(asked, example["target"], 0))
-        return {name: jnp.where(asked, value, 0).sum() / asked.sum() for name, value in metrics.items()}
+        at, target = asked_places(example["target"], asked)
+        logits, state = model.apply(params, example["tokens"], state, at=at, train=True, rngs=rngs)
+        real = target != NOTHING
+        metrics = answer_metrics(logits, jnp.where(real, target, 0))
+        return {name: jnp.where(real, value, 0).sum() / real.sum() for name, value in metrics.items()}, state
 
-    return mean_objective(one, lambda means: (means["answer_loss"], means))
+    def chained(params: Params, frozen: Params, examples: Example) -> Metrics:
+        def step(state, example):
+            metrics, state = one(params, example, state)
+            return jax.lax.stop_gradient(state), metrics
+
+        start = model.apply(params, method="initial_state")
+        return jax.tree.map(jnp.mean, jax.lax.scan(step, start, examples)[1])
+
+    def total(means: Metrics) -> tuple[Array, Metrics]:
+        return means["answer_loss"], means
+
+    if chain == 1:
+        return mean_objective(lambda params, frozen, example: one(params, example, None)[0], total)
+
+    def loss(params: Params, frozen: Params, batch: Example) -> tuple[Array, Metrics]:
+        rows = len(batch["tokens"])
+        require(
+            rows % chain == 0,
+            f"config.model.carry_state reads {chain} texts in a row, of which the {rows} that a device has at once are "
+            "no multiple",
+        )
+        chains = jax.tree.map(lambda x: x.reshape(-1, chain, *x.shape[1:]), batch)
+        return mean_objective(chained, total)(params, frozen, chains)
+
+    return loss
 
 
-def measure_sequence(model: SequenceModel, answer: int, block: int, params: Params, example: Example) -> MetricSums:
+def asked_places(
+    target: Int[Array, "L"], most: int | None
+) -> tuple[Int[Array, "A"] | None, Int[Array, "L"] | Int[Array, "A"]]:
+    """Where something is asked, and the targets there; all places without `most`, the number that is enough.
+
+    >>> asked_places(jnp.array([NOTHING, 7, NOTHING, 8]), 3)[1].tolist()
+    [7, 8, -1]
+    """
+    if most is None or most >= target.shape[0]:
+        return None, target
+    at = jnp.argsort(target == NOTHING, stable=True)[:most]
+    return at, target[at]
+
+
+def measure_sequence(
+    model: SequenceModel, answer: int, block: int, asked: int | None, params: Params, example: Example
+) -> MetricSums:
     """One sequence of any length: loss over its targets, and answers that are right.
 
     Args:
         model: of sequences.
         answer: the tokens of an answer; above 1 all targets are one answer, which is right when all of them are.
         block: how many tokens are read at a time.
+        asked: the most targets of a sequence, if few are.
         params: of the model.
         example: `tokens` and `target`.
     """
@@ -179,17 +244,18 @@ def measure_sequence(model: SequenceModel, answer: int, block: int, params: Para
 
     def step(state, inputs):
         tokens, target = inputs
-        logits, state = model.apply(params, tokens, state)
-        asked = target != NOTHING
-        metrics = answer_metrics(logits, jnp.where(asked, target, 0))
-        of_each = metrics["answer_loss"], metrics["accuracy"], jnp.ones(block)
-        return state, jnp.stack([jnp.where(asked, x, 0).sum() for x in of_each])
+        at, target = asked_places(target, asked)
+        logits, state = model.apply(params, tokens, state, at=at)
+        real = target != NOTHING
+        metrics = answer_metrics(logits, jnp.where(real, target, 0))
+        of_each = metrics["answer_loss"], metrics["accuracy"], jnp.ones_like(logits[:, 0])
+        return state, jnp.stack([jnp.where(real, x, 0).sum() for x in of_each])
 
     _, sums = jax.lax.scan(step, model.apply(params, method="initial_state"), (tokens, target))
-    loss, correct, asked = sums.sum(0)
+    loss, correct, targets = sums.sum(0)
     if answer > 1:
-        return MetricSums(loss, asked, (correct == asked).astype(jnp.float32), jnp.ones(()))
-    return MetricSums(loss, asked, correct, asked)
+        return MetricSums(loss, targets, (correct == targets).astype(jnp.float32), jnp.ones(()))
+    return MetricSums(loss, targets, correct, targets)
 
 
 def init_sequence(model: SequenceModel, key: Key, example: Example) -> Params:

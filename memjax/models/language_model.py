@@ -70,9 +70,21 @@ class LanguageModel(nn.Module):
         return tuple(layer.initial_state() for layer in self.layers)
 
     def __call__(
-        self, tokens: Int[Array, "L"], state: State | None = None, *, train: bool = False
-    ) -> tuple[Float[Array, "L V"], State]:
-        """Logits of the token after each, and the state; `train` needs the rng "dropout"."""
+        self,
+        tokens: Int[Array, "L"],
+        state: State | None = None,
+        *,
+        at: Int[Array, "A"] | None = None,
+        train: bool = False,
+    ) -> tuple[Float[Array, "A V"], State]:
+        """Logits of the token after each, and the state.
+
+        Args:
+            tokens: of one sequence.
+            state: to go on from.
+            at: the places whose logits are wanted, if not those of all: with a large vocabulary they are most of the cost.
+            train: whether there is dropout, which needs the rng "dropout".
+        """
         check_tokens(tokens, self.vocabulary)
         layers = isinstance(state, tuple) and len(state) == self.depth
         require(state is None or layers, f"a state of this model is a tuple of {self.depth}, one for each layer")
@@ -87,7 +99,8 @@ class LanguageModel(nn.Module):
             if self.hidden:
                 a, b = jnp.split(self.opened[i](next(norms)(x)), 2, axis=-1)
                 x = x + drop(self.closed[i](nn.silu(a) * b))
-        return self.embed.attend(next(norms)(x)).astype(jnp.float32), tuple(after)
+        x = next(norms)(x if at is None else x[at])
+        return self.embed.attend(x).astype(jnp.float32), tuple(after)
 
 
 SequenceModel = LanguageModel | MemN2NLanguage

@@ -72,9 +72,21 @@ class MemN2NLanguage(nn.Module):
         return WordsState(jnp.zeros(self.memory, jnp.int32), jnp.zeros((), jnp.int32))
 
     def __call__(
-        self, tokens: Int[Array, "L"], state: WordsState | None = None, *, train: bool = False
-    ) -> tuple[Float[Array, "L V"], WordsState]:
-        """Logits of the token after each, and the state; `train` needs the rng "dropout" if there is dropout."""
+        self,
+        tokens: Int[Array, "L"],
+        state: WordsState | None = None,
+        *,
+        at: Int[Array, "A"] | None = None,
+        train: bool = False,
+    ) -> tuple[Float[Array, "A V"], WordsState]:
+        """Logits of the token after each, and the state.
+
+        Args:
+            tokens: of one sequence.
+            state: to go on from.
+            at: the places whose logits are wanted, if not those of all.
+            train: whether there is dropout, which needs the rng "dropout".
+        """
         check_tokens(tokens, self.vocabulary)
         check_state(state, self.initial_state())
         state = self.initial_state() if state is None else state
@@ -87,6 +99,7 @@ class MemN2NLanguage(nn.Module):
         queries = jnp.full((length, self.width), QUESTION, self.dtype)
         for _ in range(self.hops):
             queries = self._hop(queries, keys[1:], values[1:], real)
+        queries = queries if at is None else queries[at]
         logits = jnp.matmul(drop(queries), self.out.astype(self.dtype).T, preferred_element_type=jnp.float32)
         seen = jnp.minimum(state.seen + length, self.memory)
         return logits, WordsState(words[length:], seen)

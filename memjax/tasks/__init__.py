@@ -9,6 +9,7 @@ from memjax.tasks.file_task import FileTask, FileTaskSpec
 from memjax.tasks.language import Language, LanguageSpec
 from memjax.tasks.learners import Learners, LearnersSpec
 from memjax.tasks.maze import MazeShape, MazeSpec, MazeTask
+from memjax.tasks.mqar import Mqar, MqarSpec
 from memjax.tasks.needle import Needle, NeedleSpec
 from memjax.tasks.parts import Parts
 from memjax.tasks.recall import Recall, RecallSpec
@@ -40,6 +41,8 @@ __all__ = [
     "MazeShape",
     "MazeSpec",
     "MazeTask",
+    "Mqar",
+    "MqarSpec",
     "Needle",
     "NeedleSpec",
     "Parts",

@@ -14,6 +14,7 @@ from memjax.tasks.file_task import FileTask, FileTaskSpec
 from memjax.tasks.language import Language, LanguageSpec
 from memjax.tasks.learners import Learners, LearnersSpec
 from memjax.tasks.maze import MazeSpec, MazeTask
+from memjax.tasks.mqar import Mqar, MqarSpec
 from memjax.tasks.needle import Needle, NeedleSpec
 from memjax.tasks.recall import Recall, RecallSpec
 
@@ -42,6 +43,7 @@ registry: dict[str, Entry] = {
     "language": Entry(LanguageSpec, Language, "sequence"),
     "learners": Entry(LearnersSpec, Learners, "stream_qa"),
     "maze": Entry(MazeSpec, MazeTask, "maze"),
+    "mqar": Entry(MqarSpec, Mqar, "sequence"),
     "needle": Entry(NeedleSpec, Needle, "sequence"),
     "recall": Entry(RecallSpec, Recall, "sequence"),
 }

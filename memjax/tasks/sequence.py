@@ -20,6 +20,7 @@ class SequenceShape:
         vocabulary: token ids are in [0, vocabulary).
         choices: among how many a guess at a token would choose.
         answer: the tokens of an answer, which is right when all of them are.
+        asked: the most targets of a sequence, if few are: then logits are made where something is asked alone.
         text: what comes out is the next word or character, so that its perplexity means something.
         tags: as those of a `TaskShape`; "a x b" is a pair of others, shown as a map.
     """
@@ -27,6 +28,7 @@ class SequenceShape:
     vocabulary: int
     choices: int
     answer: int = 1
+    asked: int | None = None
     text: bool = False
     tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -59,7 +61,12 @@ def _check(shape: SequenceShape, batch: Batch) -> None:
     )
     check_ids("the tokens have ids", tokens, 0, shape.vocabulary)
     check_ids("the targets have ids", target, NOTHING, shape.vocabulary)
-    require((target != NOTHING).any(axis=1).all(), "nothing is asked of a sequence: every one needs a target")
+    asked = (target != NOTHING).sum(axis=1)
+    require((asked > 0).all(), "nothing is asked of a sequence: every one needs a target")
+    require(
+        shape.asked is None or asked.max() <= shape.asked,
+        f"a sequence has {asked.max()} targets, but asked is {shape.asked}",
+    )
     check_tags(batch, shape.tags)
 
 

@@ -186,7 +186,7 @@ def test_an_answer_of_several_tokens_is_right_when_all_of_them_are():
     wrong = np.zeros_like(asked)
     wrong[1, 6] = wrong[3, 9] = True
     batch["target"] = np.where(asked, (best + wrong) % 13, objectives.NOTHING)
-    run = functools.partial(measure_sequence, model, 3, 5)
+    run = functools.partial(measure_sequence, model, 3, 5, None)
     example = {name: batch[name] for name in ("tokens", "target")}
     found = np.stack(jax.device_get(jax.jit(jax.vmap(run, (None, 0)))(made.params, example))[:4], axis=1)
     want = [objectives.measured(row, whole=True) for row in made.found(made.params, batch, False)]

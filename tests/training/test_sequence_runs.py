@@ -15,6 +15,7 @@ from memjax.errors import MemjaxError
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import from_mapping, to_mapping
 from memjax.experiments.sequence import build_sequence, measure_sequence, sequence_objective
+from memjax.tasks.sequence import NOTHING
 from memjax.training import experiment
 from memjax.training.objective import answer_metrics
 
@@ -52,7 +53,7 @@ def made(arg="lmm", block=4):
     params = jax.tree.map(lambda leaf: (rng.normal(size=leaf.shape) / 2).astype(np.float32), shapes)
 
     def measure(answer, params, example):
-        return measure_sequence(model, answer, block, params, example)
+        return measure_sequence(model, answer, block, None, params, example)
 
     return prepared.task, model, params, jax.jit(measure, static_argnums=0)
 
@@ -164,7 +165,55 @@ def test_the_loss_is_the_mean_over_the_targets_of_each_sequence():
     assert_close(np.array([metrics["accuracy"]]), np.array([np.mean([row.correct / row.total for row in rows])]), 1e-4)
 
 
-@pytest.mark.parametrize("file", ["recall", "needle", "language"])
+def test_logits_where_something_is_asked_alone_give_the_same_loss_gradient_and_figures():
+    task, model, params, measure = made()
+    batch = jax.tree.map(jax.numpy.asarray, task.examples("train", np.arange(20)))
+    assert set(np.asarray((batch["target"] != NOTHING).sum(1))) == {1, 2}
+    keyed = batch | {"key": jax.random.split(jax.random.key(0), 20)}
+    some, everywhere = (
+        jax.jit(jax.value_and_grad(sequence_objective(model, asked), has_aux=True))(params, None, keyed)
+        for asked in (3, None)
+    )
+    assert_close(some, everywhere, 1e-5)
+    rows = [{name: batch[name][i] for name in ("tokens", "target")} for i in range(4)]
+    for answer in (1, 2):
+        few = jax.jit(functools.partial(measure_sequence, model, answer, 5, 2))
+        for row in rows:
+            assert_close(few(params, row), measure(answer, params, row), 1e-5)
+
+
+def test_texts_of_a_chain_start_in_the_state_that_was_left_and_no_gradient_goes_back_through_it():
+    task, model, params, _ = made()
+    batch = jax.tree.map(jax.numpy.asarray, task.examples("train", np.arange(6)))
+    asked = [np.flatnonzero(row != NOTHING) for row in np.asarray(batch["target"])]
+    batch["key"] = jax.random.split(jax.random.key(0), 6)
+
+    def by_hand(params, cut):
+        losses = []
+        for row in range(6):
+            state = None if row in (0, 2, 4) else cut(state)
+            logits, state = model.apply(params, batch["tokens"][row], state)
+            losses.append(answer_metrics(logits[asked[row]], batch["target"][row, asked[row]])["answer_loss"].mean())
+        return sum(losses) / 6
+
+    loss = sequence_objective(model, None, 2)
+    (found, _), slope = jax.jit(jax.value_and_grad(loss, has_aux=True))(params, None, batch)
+    wanted, wanted_slope = jax.jit(jax.value_and_grad(lambda p: by_hand(p, jax.lax.stop_gradient)))(params)
+    assert_close((found, slope), (wanted, wanted_slope), 1e-5)
+    through = jax.jit(jax.grad(lambda p: by_hand(p, lambda state: state)))(params)
+    gaps = jax.tree.map(lambda a, b: float(np.abs(a - b).max()), through, slope)
+    assert max(jax.tree.leaves(gaps)) > 1e-3  # the example tells them apart
+    with pytest.raises(MemjaxError, match="reads 4 texts in a row, of which the 6 that a device has at once"):
+        sequence_objective(model, None, 4)(params, None, batch)
+
+
+@pytest.mark.parametrize(("share", "chain"), [(0.0, 1), (0.5, 2), (0.6, 4), (0.75, 4), (0.9, 16), (0.95, 32)])
+def test_at_least_this_share_of_texts_starts_in_a_state_that_another_left(share, chain):
+    model = from_mapping(mapping("recall", "lmm", {**RECALL, "training.batch_size": 32, "model.carry_state": share})).model
+    assert model.chain == chain and 1 - 1 / chain >= share
+
+
+@pytest.mark.parametrize("file", ["recall", "needle", "language", "mqar"])
 def test_a_config_is_the_same_after_a_round_trip(file):
     config = from_mapping(mapping(file, "", {}))
     assert from_mapping(to_mapping(config)) == config
@@ -192,6 +241,8 @@ def test_a_config_is_the_same_after_a_round_trip(file):
         ({"model.rate_bound": 2.0}, r"config.model.rate_bound must be in \[0, 1\]"),
         ({"model.loss": "l1"}, "config.model.loss"),
         ({"model.dropout": 1.0}, "dropout"),
+        ({"model.carry_state": 1.0}, r"config.model.carry_state must be in \[0, 1\), not 1.0"),
+        ({"model.carry_state": 0.9}, "config.model.carry_state=0.9 reads 16 texts in a row, of which batch_size 8"),
         ({"model.time_constant": 0.0}, "time_constant"),
         ({"model.depth": 0}, "depth must be at least 1"),
         ({"model.depth": 101}, "depth must be at most 100,"),
