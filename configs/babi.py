@@ -42,7 +42,8 @@ def memory_sizes(name: str, large: bool) -> dict:
         "rehearsal": rehearsal,
         "retention": {"policy": "st"},
         "stm": {"memory_width": 32 if large else 16, "time_constant": 1000.0},
-        "surprise": {**encoder, "memory_heads": 1, "momentum": True, "forgetting": True, "time_constant": 1000.0},
+        "surprise": {**encoder, "memory_heads": 1, "momentum": True, "forgetting": True, "time_constant": 1000.0}
+        | {"memory_layers": 1, "expansion": 2, "memory_norm": False},
     }
     return sizes.get(name, {})
 

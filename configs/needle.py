@@ -32,12 +32,18 @@ def get_config(arg: str = "lmm") -> ConfigDict:
 
     config = ConfigDict({"system": "sequence"})
     config.task = ConfigDict({"name": "needle", "needle": values["needle"], "size": 5})
-    config.task.update(haystack=values["haystack"], length=256, longest=16, data_dir="data")
+    config.task.update(haystack=values["haystack"], length=256, longest=64, data_dir="data")
     config.task.update(train=100_000, valid=200, test=40, seed=0)
 
     config.model = ConfigDict({"layer": layer, "width": 64, "depth": 2, "heads": 2, "hidden": 128, "window": 32})
     config.model.update(
-        persistent=0, momentum=True, forgetting=True, time_constant=1000.0, dropout=0.0, carry_state=0.0, dtype="float32"
+        persistent=0,
+        momentum=True,
+        forgetting=True,
+        time_constant=1000.0,
+        dropout=0.1,
+        carry_state=0.95,
+        dtype="float32",
     )
     chunked = values["chunked"] or values["deep"]
     config.model.update(gradient_at="chunk" if chunked else "token", chunk=32)

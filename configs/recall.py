@@ -31,7 +31,13 @@ def get_config(arg: str = "lmm") -> ConfigDict:
 
     config.model = ConfigDict({"layer": layer, "width": 64, "depth": 2, "heads": 2, "hidden": 0, "window": 16})
     config.model.update(
-        persistent=0, momentum=True, forgetting=True, time_constant=1000.0, dropout=0.0, carry_state=0.0, dtype="float32"
+        persistent=0,
+        momentum=True,
+        forgetting=True,
+        time_constant=1000.0,
+        dropout=0.0,
+        carry_state=0.0,
+        dtype="float32",
     )
     chunked = values["chunked"] or values["deep"]
     config.model.update(gradient_at="chunk" if chunked else "token", chunk=16)

@@ -177,7 +177,9 @@ def sequence_objective(model: SequenceModel, asked: int | None = None, chain: in
     def one(params: Params, example: Example, state: State) -> tuple[Metrics, State]:
         rngs = {"dropout": example["key"]}
         at, target = asked_places(example["target"], asked)
-        logits, state = model.apply(params, example["tokens"], state, at=at, train=True, rngs=rngs)
+        logits, state = model.apply(
+            params, example["tokens"], state, at=at, reset=example.get("reset"), train=True, rngs=rngs
+        )
         real = target != NOTHING
         metrics = answer_metrics(logits, jnp.where(real, target, 0))
         return {name: jnp.where(real, value, 0).sum() / real.sum() for name, value in metrics.items()}, state
@@ -234,24 +236,25 @@ def measure_sequence(
         block: how many tokens are read at a time.
         asked: the most targets of a sequence, if few are.
         params: of the model.
-        example: `tokens` and `target`.
+        example: `tokens`, `target`, perhaps `reset`.
     """
     length = example["tokens"].shape[0]
     block = min(block, length)
     padding = (0, -length % block)
-    tokens = jnp.pad(example["tokens"], padding).reshape(-1, block)
-    target = jnp.pad(example["target"], padding, constant_values=NOTHING).reshape(-1, block)
+    blocks = {"tokens": jnp.pad(example["tokens"], padding).reshape(-1, block)}
+    blocks["target"] = jnp.pad(example["target"], padding, constant_values=NOTHING).reshape(-1, block)
+    if "reset" in example:
+        blocks["reset"] = jnp.pad(example["reset"], padding).reshape(-1, block)
 
-    def step(state, inputs):
-        tokens, target = inputs
-        at, target = asked_places(target, asked)
-        logits, state = model.apply(params, tokens, state, at=at)
+    def step(state, example):
+        at, target = asked_places(example["target"], asked)
+        logits, state = model.apply(params, example["tokens"], state, at=at, reset=example.get("reset"))
         real = target != NOTHING
         metrics = answer_metrics(logits, jnp.where(real, target, 0))
         of_each = metrics["answer_loss"], metrics["accuracy"], jnp.ones_like(logits[:, 0])
         return state, jnp.stack([jnp.where(real, x, 0).sum() for x in of_each])
 
-    _, sums = jax.lax.scan(step, model.apply(params, method="initial_state"), (tokens, target))
+    _, sums = jax.lax.scan(step, model.apply(params, method="initial_state"), blocks)
     loss, correct, targets = sums.sum(0)
     if answer > 1:
         return MetricSums(loss, targets, (correct == targets).astype(jnp.float32), jnp.ones(()))

@@ -1,17 +1,13 @@
 """A surprise memory for each head: what all layers with one write and read, linear or deep."""
 
-import itertools
-from collections.abc import Callable
-from functools import partial
-
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from memjax import ops
 from memjax.layers.surprise_settings import SurpriseSettings
-from memjax.memories.surprise import EPSILON, empty_memory, surprise_gates, unit
-from memjax.ops.surprise_deep import mlp
+from memjax.memories.deep_surprise import deep_read, deep_start, deep_write, zero_momentum
+from memjax.memories.surprise import empty_memory, surprise_gates, unit
 from memjax.typing import Array, Bool, Float, PyTree
 
 
@@ -32,21 +28,13 @@ class HeadMemory(nn.Module):
         self.gates = nn.Dense(3 * own.heads)
         if own.deep:
             size = own.width // own.heads
-            sizes = [size, *[size * own.expansion] * (own.memory_layers - 1), size]
-            made = nn.initializers.lecun_normal(batch_axis=(0,))
-            self.start = [
-                self.param(f"start_{i}", made, (own.heads, *pair)) for i, pair in enumerate(itertools.pairwise(sizes))
-            ]
+            self.start = deep_start(self, own.heads, size, own.memory_layers, own.expansion)
             self.scale = self.param("scale", nn.initializers.ones, (own.heads, size)) if own.memory_norm else None
 
     def initial_state(self) -> ops.SurpriseState:
         """Of memories that have read nothing."""
         own = self.settings
-        if not own.deep:
-            state = empty_memory(own.heads, own.width)
-        else:
-            start = tuple(self.start)
-            state = ops.SurpriseState(start, jax.tree.map(jnp.zeros_like, start))
+        state = empty_memory(own.heads, own.width) if not own.deep else zero_momentum(tuple(self.start))
         if own.gradient_at == "token":
             return state
         return ops.SurpriseState(state.memory, state.momentum, anchor=state.memory, within=0)
@@ -59,8 +47,9 @@ class HeadMemory(nn.Module):
         x: Float[Array, "L d"],
         state: ops.SurpriseState,
         mask: Bool[Array, "L"] | None = None,
+        reset: Bool[Array, "L"] | None = None,
     ) -> tuple[Float[Array, "L H dh"], ops.SurpriseState]:
-        """Writes every token and reads the memory after it; what is masked writes nothing."""
+        """Writes every token and reads the memory after it; what is masked writes nothing; reset: empty before it."""
         own, within = self.settings, 0 if state.within is None else state.within
         log_keep, log_momentum, lr = surprise_gates(
             self.gates(x.astype(jnp.float32)),
@@ -74,27 +63,23 @@ class HeadMemory(nn.Module):
         q, k = unit(q), unit(k)
 
         def one_head(memory, scale, *tokens):
-            return self._write(ops.SurpriseState(*memory, within=within), scale, tokens, mask)
+            return self._write(ops.SurpriseState(*memory, within=within), scale, tokens, mask, reset)
 
         scale = self.scale if own.deep else None
         memory = (state.memory, state.momentum, state.anchor)
-        tokens = (q, k, v - k if own.deep else v, log_keep, log_momentum, lr)
+        tokens = (q, k, v, log_keep, log_momentum, lr)
         read, memory = jax.vmap(one_head, (0, 0, *[1] * 6), (1, 0))(memory, scale, *tokens)
         if own.gradient_at == "chunk":
             memory = (*memory, (within + len(x)) % own.chunk)
-        return read + q if own.deep else read, ops.SurpriseState(*memory)
+        return read, ops.SurpriseState(*memory)
 
-    def _write(self, state, scale, tokens, mask):
+    def _write(self, state, scale, tokens, mask, reset):
         own = self.settings
         if own.deep:
-            norm = None if scale is None else partial(_layer_norm, scale)
-            out, state = ops.surprise_mlp(
-                state.memory, *tokens, state, mask=mask, activation=nn.silu, output=norm, loss=own.loss,
-                chunk_size=own.chunk, impl=own.impl,
-            )  # fmt: skip
+            out, state = deep_write(state, scale, *tokens, mask=mask, chunk=own.chunk, loss=own.loss, impl=own.impl)
         else:
             out, state = ops.surprise_linear(
-                *tokens, state, mask=mask, gradient_at=own.gradient_at, loss=own.loss,
+                *tokens, state, mask=mask, reset=reset, gradient_at=own.gradient_at, loss=own.loss,
                 decay_before_gradient=own.decay_before_gradient, chunk_size=own.chunk, impl=own.impl,
             )  # fmt: skip
         return out, (state.memory, state.momentum, state.anchor)
@@ -104,14 +89,4 @@ class HeadMemory(nn.Module):
         own, q = self.settings, unit(q)
         if not own.deep:
             return jnp.einsum("lhd,hde->lhe", q, weights)
-        norms: Callable = _layer_norm if own.memory_norm else lambda _, x: x
-
-        def one_head(weights, scale, q):
-            return q + norms(scale, mlp(nn.silu, weights, q))
-
-        return jax.vmap(one_head, (0, 0, 1), 1)(weights, self.scale, q)
-
-
-def _layer_norm(scale: Float[Array, "d"], x: Float[Array, "*L d"]) -> Float[Array, "*L d"]:
-    # Its own variance is a difference of squares, which loses digits.
-    return scale * jax.nn.standardize(x, variance=x.var(-1, keepdims=True), epsilon=EPSILON)
+        return jax.vmap(deep_read, (0, 0, 1), 1)(weights, self.scale, q)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from memjax import ops
 from memjax.layers.head_memory import HeadMemory
 from memjax.layers.stream_state import check_stream, persistent_tokens
-from memjax.layers.surprise_settings import SurpriseLayer
+from memjax.layers.surprise_settings import SurpriseLayer, check_reset
 from memjax.memories.surprise import EPSILON
 from memjax.typing import Array, Bool, Float, Int
 
@@ -60,11 +60,23 @@ class LMM(SurpriseLayer):
         return SurpriseLayerState(self.remember.initial_state(), jnp.zeros((3, 3 * self.width)))
 
     def __call__(
-        self, x: Float[Array, "L d"], state: SurpriseLayerState | None = None
+        self,
+        x: Float[Array, "L d"],
+        state: SurpriseLayerState | None = None,
+        *,
+        reset: Bool[Array, "L"] | None = None,
     ) -> tuple[Float[Array, "L d"], SurpriseLayerState]:
+        """What every token reads, and the state.
+
+        Args:
+            x: the tokens.
+            state: to go on from.
+            reset: the first tokens of documents, before which the memory becomes empty; with gradient_at="token".
+        """
         check_stream(x, self.width, state, self.empty())
+        check_reset(self, reset)
         state = self.initial_state() if state is None else state
-        return self.part(x, state) if x.shape[0] else (x, state)
+        return self.part(x, state, reset=reset) if x.shape[0] else (x, state)
 
     def part(
         self,
@@ -72,15 +84,23 @@ class LMM(SurpriseLayer):
         state: SurpriseLayerState,
         new: Bool[Array, "S"] | None = None,
         start: Int[Array, ""] | int = 0,
+        reset: Bool[Array, "S"] | None = None,
     ) -> tuple[Float[Array, "S d"], SurpriseLayerState]:
         """Of the tokens x those alone that are new, the first of them at the place `start`; others write nothing."""
         length = x.shape[0]
         inputs = jnp.concatenate([jnp.zeros_like(state.recent), self.project(x).astype(jnp.float32)])
         inputs = jax.lax.dynamic_update_slice_in_dim(inputs, state.recent, start, axis=0)
-        mixed = sum(self.taps[i] * inputs[i : i + length] for i in range(4))
+        # The document of each input; the inputs before these tokens are of the first one's, whose number is 0.
+        document = jnp.pad(jnp.zeros(length, int) if reset is None else jnp.cumsum(reset), (3, 0))
+        seen = [
+            jnp.where((document[i : i + length] == document[3:])[:, None], inputs[i : i + length], 0) for i in range(4)
+        ]
+        mixed = sum(self.taps[i] * seen[i] for i in range(4))
         heads = nn.silu(mixed).reshape(length, 3, self.heads, self.width // self.heads)
-        read, memory = self.remember(*(heads[:, i] for i in range(3)), x, state.memory, new)
+        read, memory = self.remember(*(heads[:, i] for i in range(3)), x, state.memory, new, reset)
         read = self.norm(read).reshape(length, self.width)
         end = start + (length if new is None else new.sum())
         recent = jax.lax.dynamic_slice_in_dim(inputs, end, 3, axis=0)
+        if reset is not None:
+            recent = jnp.where((document[-3:] == document[-1])[:, None], recent, 0)
         return self.out(read * nn.silu(self.open(x))), SurpriseLayerState(memory, recent)

@@ -12,7 +12,7 @@ from memjax.checks import at_least, check_scales, one_of
 from memjax.deprecated import old_keyword
 from memjax.errors import require
 from memjax.ops.surprise_losses import SLOPES, LossName
-from memjax.typing import Any
+from memjax.typing import Any, Array
 
 S = TypeVar("S", bound="SurpriseSettings")
 GRADIENTS = ("token", "chunk")
@@ -142,6 +142,15 @@ class SurpriseLayer(nn.Module, SurpriseSettings):
     def settings(self) -> SurpriseSettings:
         """Alone, for a module inside."""
         return SurpriseSettings.of(self)
+
+
+def check_reset(settings: SurpriseSettings, reset: Array | None) -> None:
+    """Raises `MemjaxError` where the borders of documents within a sequence cannot be what separate sequences are."""
+    require(
+        reset is None or (settings.gradient_at == "token" and not settings.persistent),
+        "reset is for gradient_at=token without persistent tokens, for chunks and what is in front begin with a row; "
+        "give each document a row of its own",
+    )
 
 
 def _with_settings(doc: str) -> str:

@@ -11,7 +11,7 @@ from memjax.checks import at_least
 from memjax.errors import require
 from memjax.layers.lmm import LMM, SurpriseLayerState
 from memjax.layers.stream_state import check_stream, persistent_tokens
-from memjax.layers.surprise_settings import SurpriseLayer
+from memjax.layers.surprise_settings import SurpriseLayer, check_reset
 from memjax.layers.window_attention import WindowAttention, WindowState, attend
 from memjax.memories.memory import scan_module
 from memjax.memories.surprise import EPSILON
@@ -57,10 +57,14 @@ class MAG(SurpriseLayer):
     def initial_state(self) -> BothState:
         return BothState(self.attention.initial_state(), self.memory(self.in_front)[1])
 
-    def __call__(self, x: Float[Array, "L d"], state: BothState | None = None) -> tuple[Float[Array, "L d"], BothState]:
+    def __call__(
+        self, x: Float[Array, "L d"], state: BothState | None = None, *, reset: Bool[Array, "L"] | None = None
+    ) -> tuple[Float[Array, "L d"], BothState]:
+        """What comes out for every token, and the state; reset: as of `LMM`."""
+        check_reset(self, reset)
         state = _both(self, state)
-        attended, attention = self.attention(x, state.attention, self.in_front)
-        remembered, memory = self.memory(x, state.memory)
+        attended, attention = self.attention(x, state.attention, self.in_front, reset=reset)
+        remembered, memory = self.memory(x, state.memory, reset=reset)
         return self.norms[0](attended) * nn.silu(self.norms[1](remembered)), BothState(attention, memory)
 
 
@@ -89,11 +93,15 @@ class MAL(SurpriseLayer):
     def initial_state(self) -> BothState:
         return BothState(self.attention.initial_state(), self.memory(self.in_front)[1])
 
-    def __call__(self, x: Float[Array, "L d"], state: BothState | None = None) -> tuple[Float[Array, "L d"], BothState]:
+    def __call__(
+        self, x: Float[Array, "L d"], state: BothState | None = None, *, reset: Bool[Array, "L"] | None = None
+    ) -> tuple[Float[Array, "L d"], BothState]:
+        """What comes out for every token, and the state; reset: as of `LMM`."""
+        check_reset(self, reset)
         state = _both(self, state)
-        remembered, memory = self.memory(x, state.memory)
+        remembered, memory = self.memory(x, state.memory, reset=reset)
         in_front = self.norm(self.in_front + self.memory(self.in_front)[0])
-        attended, attention = self.attention(self.norm(x + remembered), state.attention, in_front)
+        attended, attention = self.attention(self.norm(x + remembered), state.attention, in_front, reset=reset)
         return remembered + attended, BothState(attention, memory)
 
 
@@ -154,9 +162,13 @@ class MAC(SurpriseLayer):
         return ContextState(SurpriseLayerState(memory, recent), none, none, jnp.zeros((), jnp.int32))
 
     def __call__(
-        self, x: Float[Array, "L d"], state: ContextState | None = None
+        self, x: Float[Array, "L d"], state: ContextState | None = None, *, reset: Bool[Array, "L"] | None = None
     ) -> tuple[Float[Array, "L d"], ContextState]:
+        """What comes out for every token, and the state; it has no documents in a row, so that reset stays None."""
         check_stream(x, self.width, state, self.initial_state())
+        require(
+            reset is None, "reset is not for MAC, whose segments begin with a row; give each document a row of its own"
+        )
         length, state = x.shape[0], self.initial_state() if state is None else state
         if not length:
             return x, state

@@ -61,8 +61,17 @@ class WindowAttention(nn.Module):
         x: Float[Array, "L d"],
         state: WindowState | None = None,
         in_front: Float[Array, "P d"] | None = None,
+        *,
+        reset: Bool[Array, "L"] | None = None,
     ) -> tuple[Float[Array, "L d"], WindowState]:
-        """in_front: tokens in the place of its own persistent ones, which every token sees."""
+        """What every token attends to, and the state.
+
+        Args:
+            x: the tokens.
+            state: to go on from.
+            in_front: tokens in the place of its own persistent ones, which every token sees.
+            reset: the first tokens of documents, which see nothing before themselves.
+        """
         check_stream(x, self.width, state, self.initial_state())
         length, state = x.shape[0], self.initial_state() if state is None else state
         if not length:
@@ -73,8 +82,9 @@ class WindowAttention(nn.Module):
         places = jnp.arange(self.window + length)
         turned = rotate(q, places[self.window :])
         front = self.projected(self.in_front if in_front is None else in_front)[1:]
-        out = banded(q, turned, rotate(keys, places), values, front, state.seen).reshape(length, self.width)
-        seen = jnp.minimum(state.seen + length, self.window)
+        before = preceding(length, state.seen, reset)
+        out = banded(q, turned, rotate(keys, places), values, front, before).reshape(length, self.width)
+        seen = jnp.minimum(before[-1] + 1, self.window)
         state = WindowState(keys[-self.window :], values[-self.window :], seen)
         return self.out(out.astype(self.dtype)), state
 
@@ -82,6 +92,23 @@ class WindowAttention(nn.Module):
         """Queries, keys and values, in float32."""
         heads = self.project(x).reshape(x.shape[0], self.heads, 3 * self.width // self.heads)
         return jnp.split(heads.astype(jnp.float32), 3, axis=-1)
+
+
+def preceding(length: int, seen: Int[Array, ""], reset: Bool[Array, "L"] | None) -> Int[Array, "L"]:
+    """How many tokens of its own document stand before each.
+
+    Args:
+        length: of the tokens.
+        seen: how many of the first one's document went before.
+        reset: the first tokens of further documents.
+
+    >>> preceding(4, jnp.array(2), jnp.array([False, False, True, False])).tolist()
+    [2, 3, 0, 1]
+    """
+    places = jnp.arange(length)
+    if reset is None:
+        return seen + places
+    return places - jax.lax.cummax(jnp.where(reset, places, -seen))
 
 
 def rotate(x: Float[Array, "L H dh"], positions: Int[Array, "L"]) -> Float[Array, "L H dh"]:
@@ -99,25 +126,27 @@ def banded(
     keys: Float[Array, "all H dh"],
     values: Float[Array, "all H dh"],
     in_front: Sequence[Float[Array, "P H dh"]],
-    seen: Int[Array, ""],
+    before: Int[Array, "L"],
 ) -> Float[Array, "L H dh"]:
-    """Attention of L queries, where `keys` begins W tokens before the first of them: block by block of W queries."""
+    """Attention of L queries to themselves and to `before` keys, where `keys` begins W tokens before the first query.
+
+    Block by block of W queries.
+    """
     length, window = q.shape[0], keys.shape[0] - q.shape[0]
     block = min(window, length)
     padding = -length % block
     q, turned, keys, values = (jnp.pad(x, ((0, padding), (0, 0), (0, 0))) for x in (q, turned, keys, values))
-    starts = jnp.arange(0, length + padding, block)
+    before = jnp.pad(before, (0, padding)).reshape(-1, block)
 
-    def one_block(q, turned, start):
+    def one_block(q, turned, before, start):
         near_k, near_v = (jax.lax.dynamic_slice_in_dim(x, start, window + block) for x in (keys, values))
-        # Query i of the block stands at place window + i of these; nothing lies before the stream.
+        # Query i of the block stands at place window + i of these.
         back = window + jnp.arange(block)[:, None] - jnp.arange(window + block)[None]
-        real = start + jnp.arange(window + block) >= window - seen
-        visible = (back >= 0) & (back < window) & real
+        visible = (back >= 0) & (back < window) & (back <= before[:, None])
         return attend(q, turned, near_k, near_v, visible, in_front)
 
     q, turned = (x.reshape(-1, block, *x.shape[1:]) for x in (q, turned))
-    out = jax.vmap(one_block)(q, turned, starts)
+    out = jax.vmap(one_block)(q, turned, before, jnp.arange(0, length + padding, block))
     return out.reshape(-1, *out.shape[2:])[:length]
 
 

@@ -12,11 +12,11 @@ from memjax import ops
 from memjax.checks import at_least, check_scales
 from memjax.deprecated import old_keyword
 from memjax.errors import require
+from memjax.memories.deep_surprise import EPSILON, deep_read, deep_start, deep_write, zero_momentum
 from memjax.memories.encoders import TransformerEncoder
 from memjax.memories.memory import Memory, Slots, check_items, replicate_over_sequence, stream_shards
 from memjax.typing import Any, Array, Bool, Float, Key
 
-EPSILON = 1e-6
 FEWEST_SHARDS = 4  # a shard has three times the columns of the memory (see `ops.surprise_linear_sharded`)
 
 
@@ -51,6 +51,10 @@ class SurpriseMemory(Memory):
     `forgetting=False` are the paper's ablations. A stream is written in closed form, chunk by chunk; if its
     segments are split evenly over the axis "sequence" of a mesh, between 4 devices or more, each reads its shard.
 
+    More `memory_layers` than one, or a norm, make deep memories: perceptrons with a learned start, `M(k) = k +
+    norm(MLP(k))`, whose gradients are taken where the segment began, with rates of at most `2 (1 - momentum) /
+    segment`. Their state holds the weights of all layers; no shard of a stream can be read without those before.
+
     Args:
         num_slots: K, how many probes read the memory.
         width: of an item and of a slot.
@@ -61,6 +65,9 @@ class SurpriseMemory(Memory):
         momentum: False is the paper's ablation.
         forgetting: False is the paper's ablation.
         time_constant: after about how many items the memory forgets, at the start.
+        memory_layers: of each memory; more than 1 are a perceptron with silu between its matrices.
+        expansion: a deep memory's hidden width, in widths of a head.
+        memory_norm: a layer norm behind the memory's last matrix, with a learned scale; such a memory is deep.
         dtype: of the products.
 
     >>> import jax, jax.numpy as jnp
@@ -80,10 +87,18 @@ class SurpriseMemory(Memory):
     momentum: bool = True
     forgetting: bool = True
     time_constant: float = 1000.0
+    memory_layers: int = 1
+    expansion: int = 2
+    memory_norm: bool = False
     dtype: Any = jnp.float32
 
+    @property
+    def deep(self) -> bool:
+        """Whether its memories are more than a matrix each."""
+        return self.memory_layers > 1 or self.memory_norm
+
     def validate(self) -> None:
-        at_least(self, 1, "num_slots", "width", "segment", "heads", "memory_heads")
+        at_least(self, 1, "num_slots", "width", "segment", "heads", "memory_heads", "memory_layers", "expansion")
         at_least(self, 0, "layers")
         for name in ("heads", "memory_heads"):
             heads = getattr(self, name)
@@ -99,11 +114,15 @@ class SurpriseMemory(Memory):
         per_head = self.width // self.memory_heads
         normal = nn.initializers.normal(1.0)
         self.probes = self.param("probes", normal, (self.num_slots, self.memory_heads, per_head))
+        if self.deep:
+            self.start = deep_start(self, self.memory_heads, per_head, self.memory_layers, self.expansion)
+            shape = (self.memory_heads, per_head)
+            self.scale = self.param("scale", nn.initializers.ones, shape) if self.memory_norm else None
         # Declared here and not by a submodule: `init` by `memorize` must make them, though it reads nothing.
         self.read_out = self.param("read_out", nn.initializers.lecun_normal(), (self.width, self.width))
 
     def initial_state(self) -> ops.SurpriseState:
-        return empty_memory(self.memory_heads, self.width)
+        return zero_momentum(tuple(self.start)) if self.deep else empty_memory(self.memory_heads, self.width)
 
     def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Tokens:
         check_items(items, self.width)
@@ -111,24 +130,32 @@ class SurpriseMemory(Memory):
         split = (*x.shape[:-1], self.memory_heads, self.width // self.memory_heads)
         keys, values = (nn.silu(of(x)).astype(jnp.float32).reshape(split) for of in (self.key_of, self.value_of))
         logits = self.gates(x.astype(jnp.float32))
-        gates = surprise_gates(
+        log_keep, log_momentum, lr = surprise_gates(
             logits, momentum=self.momentum, forgetting=self.forgetting, time_constant=self.time_constant
         )
-        return Tokens(unit(keys), values, *gates)
+        if self.deep:  # so that one key all through a segment cannot make it diverge
+            lr = min(1.0, 2 / self.segment) * -jnp.expm1(log_momentum) * lr
+        return Tokens(unit(keys), values, log_keep, log_momentum, lr)
 
     def write(
         self, state: ops.SurpriseState, features: Tokens, mask: Bool[Array, "N"], *, key: Key | None = None
     ) -> tuple[ops.SurpriseState, Float[Array, ""]]:
-        return _write(state, features, mask), jnp.zeros((), jnp.float32)
+        return self._written(state, features, mask, len(mask)), jnp.zeros((), jnp.float32)
 
     def write_stream(
         self, state: ops.SurpriseState, features: Tokens, mask: Bool[Array, "T N"], *, key: Key | None = None
     ) -> tuple[ops.SurpriseState, Float[Array, ""]]:
+        require(
+            not self.deep or stream_shards() == 1,
+            "a deep surprise memory reads no shards of a stream, for its writes are no affine maps of the state; set "
+            "config.mesh.sequence=1, or memory_layers=1 without memory_norm",
+        )
         in_shards = stream_shards() >= FEWEST_SHARDS and len(mask) % stream_shards() == 0
         features, mask = (features, mask) if in_shards else replicate_over_sequence((features, mask))
+        segment = mask.shape[1]
         flat, mask = jax.tree.map(lambda x: x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]), (features, mask))
         if not in_shards:
-            return _write(state, flat, mask), jnp.zeros((), jnp.float32)
+            return self._written(state, flat, mask, segment), jnp.zeros((), jnp.float32)
 
         def one_head(state, tokens, mask):
             _, state = ops.surprise_linear_sharded(tokens.keys, *tokens, state, mask=mask, axis_name="sequence")
@@ -145,18 +172,25 @@ class SurpriseMemory(Memory):
         return read(state, flat, mask), jnp.zeros((), jnp.float32)
 
     def slots(self, state: ops.SurpriseState) -> Slots:
-        read = jnp.einsum("kza,zab->kzb", self.probes, state.memory)
+        if self.deep:
+            read = jax.vmap(deep_read, (0, 0, 1), 1)(state.memory, self.scale, self.probes)
+        else:
+            read = jnp.einsum("kza,zab->kzb", self.probes, state.memory)
         read = read * jax.lax.rsqrt((read**2).mean(-1, keepdims=True) + EPSILON)
         return Slots(read.reshape(self.num_slots, -1) @ self.read_out, jnp.ones(self.num_slots, bool))
 
-
-def _write(state: ops.SurpriseState, tokens: Tokens, mask: Bool[Array, "L"]) -> ops.SurpriseState:
-    def one_head(state, tokens):
+    def _written(
+        self, state: ops.SurpriseState, tokens: Tokens, mask: Bool[Array, "L"], segment: int
+    ) -> ops.SurpriseState:
         # Nobody reads in between: the queries are of no account, and XLA drops their answers.
-        _, state = ops.surprise_linear(tokens.keys, *tokens, state, mask=mask)
-        return state
+        def linear(state, _, tokens):
+            return ops.surprise_linear(tokens.keys, *tokens, state, mask=mask)[1]
 
-    return jax.vmap(one_head, (0, 1))(state, tokens)
+        def deep(state, scale, tokens):
+            _, state = deep_write(state, scale, tokens.keys, *tokens, mask=mask, chunk=segment)
+            return ops.SurpriseState(state.memory, state.momentum)  # a segment is a chunk, and has ended
+
+        return jax.vmap(deep if self.deep else linear, (0, 0, 1))(state, self.scale if self.deep else None, tokens)
 
 
 def empty_memory(heads: int, width: int) -> ops.SurpriseState:

@@ -11,7 +11,7 @@ from memjax.checks import at_least
 from memjax.errors import require
 from memjax.models.memory_network_language import MemN2NLanguage
 from memjax.models.tokens import check_tokens
-from memjax.typing import Any, Array, Float, Int, Key, Params, State
+from memjax.typing import Any, Array, Bool, Float, Int, Key, Params, State
 
 BLOCK = 512  # tokens of a long sequence that are read at once: their logits are in memory together
 
@@ -27,7 +27,7 @@ class LanguageModel(nn.Module):
         depth: how many blocks.
         hidden: units of the perceptron (SwiGLU, Shazeer 2020), 0 for none.
         make_layer: makes the layer of one block: `LMM`, `MAC`, `MAG`, `MAL`, `WindowAttention`, or anything with their
-            signature: `(x [L, width], state or None) -> (x, state)`, and `initial_state`.
+            signature: `(x [L, width], state or None) -> (x, state)`, and `initial_state`; `reset=` where it is used.
         dropout: the share of the embeddings and of every f that training zeroes.
         dtype: of the products.
 
@@ -75,6 +75,7 @@ class LanguageModel(nn.Module):
         state: State | None = None,
         *,
         at: Int[Array, "A"] | None = None,
+        reset: Bool[Array, "L"] | None = None,
         train: bool = False,
     ) -> tuple[Float[Array, "A V"], State]:
         """Logits of the token after each, and the state.
@@ -82,18 +83,20 @@ class LanguageModel(nn.Module):
         Args:
             tokens: of one sequence.
             state: to go on from.
-            at: the places whose logits are wanted, if not those of all: with a large vocabulary they are most of the cost.
+            at: the places whose logits are wanted, if not those of all, which cost most with a large vocabulary.
+            reset: the first tokens of documents, if a row has several: each is read as in a row of its own.
             train: whether there is dropout, which needs the rng "dropout".
         """
         check_tokens(tokens, self.vocabulary)
         layers = isinstance(state, tuple) and len(state) == self.depth
         require(state is None or layers, f"a state of this model is a tuple of {self.depth}, one for each layer")
         state, after = (None,) * self.depth if state is None else state, []
+        documents = {} if reset is None else {"reset": reset}
         norms, drop = iter(self.norms), partial(self.drop, deterministic=not train)
         # Of unit size, though the logits want the table to be small.
         x = drop(self.embed(tokens) * jnp.asarray(self.width**0.5, self.dtype))
         for i, layer in enumerate(self.layers):
-            mixed, now = layer(next(norms)(x), state[i])
+            mixed, now = layer(next(norms)(x), state[i], **documents)
             after.append(now)
             x = x + drop(mixed)
             if self.hidden:

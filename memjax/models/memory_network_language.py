@@ -77,6 +77,7 @@ class MemN2NLanguage(nn.Module):
         state: WordsState | None = None,
         *,
         at: Int[Array, "A"] | None = None,
+        reset: Bool[Array, "L"] | None = None,
         train: bool = False,
     ) -> tuple[Float[Array, "A V"], WordsState]:
         """Logits of the token after each, and the state.
@@ -85,10 +86,12 @@ class MemN2NLanguage(nn.Module):
             tokens: of one sequence.
             state: to go on from.
             at: the places whose logits are wanted, if not those of all.
+            reset: it has no documents in a row.
             train: whether there is dropout, which needs the rng "dropout".
         """
         check_tokens(tokens, self.vocabulary)
         check_state(state, self.initial_state())
+        require(reset is None, "reset is not for MemN2N; give each document a row of its own")
         state = self.initial_state() if state is None else state
         length = tokens.shape[0]
         words = jnp.concatenate([state.words, tokens.astype(jnp.int32)])

@@ -37,6 +37,7 @@ def surprise_linear(
     state: SurpriseState | None = None,
     *,
     mask: Bool[Array, "L"] | None = None,
+    reset: Bool[Array, "L"] | None = None,
     gradient_at: Literal["token", "chunk"] = "token",
     decay_before_gradient: bool = False,
     chunk_size: int = 64,
@@ -60,6 +61,8 @@ def surprise_linear(
         lr: at least 0.
         state: to go on from; zeros, if not given.
         mask: which tokens are no padding; the others write nothing and read 0.
+        reset: before which tokens the memory becomes empty, as for the first token of each document of several in a
+            row; padding resets nothing. With gradient_at="token".
         gradient_at: "token", the recurrence as it stands: chunk_size is then a matter of speed alone. "chunk" takes
             every gradient at the memory where its chunk of `chunk_size` tokens began, as is published for training; it
             is another function for each chunk size, and unstable for large ones unless `lr` is small. Either way a
@@ -92,16 +95,27 @@ def surprise_linear(
         "impl='sequential'",
     )
     dtype, anchored = state_dtype(q, k, v), gradient_at == "chunk"
+    require(
+        reset is None or not anchored,
+        "surprise_linear: reset is for gradient_at='token', whose chunks do not matter; per chunk write one document a "
+        "call",
+    )
     start = jnp.zeros((k.shape[1], v.shape[1]), dtype)
     state = state or SurpriseState(start, start)
     check_state(state, start, chunk_size if anchored else None)
     if not k.shape[0]:
         return v, state
-    tokens = tuple(x.astype(dtype) for x in (q, k, v, log_keep, log_momentum, lr))
+    # By what a memory is multiplied before its gradient is taken.
+    at = jnp.exp(log_keep) if decay_before_gradient else jnp.ones_like(log_keep)
+    if reset is not None:
+        log_keep, log_momentum, at = (
+            jnp.where(reset, to, x) for to, x in ((-jnp.inf, log_keep), (-jnp.inf, log_momentum), (0, at))
+        )
+    tokens = tuple(x.astype(dtype) for x in (q, k, v, log_keep, log_momentum, lr, at))
     state = cast(state, dtype)
 
     def step(anchor, state, tokens, mask):
-        return _CHUNKS[impl](anchor, *state, *tokens, mask, decay_first=decay_before_gradient, slope=slope)
+        return _CHUNKS[impl](anchor, *state, *tokens, mask, slope=slope)
 
     if anchored:
         state, out = over_anchored_chunks(step, state, tokens, mask, chunk_size)
@@ -112,41 +126,38 @@ def surprise_linear(
     return out.astype(v.dtype), state
 
 
-def _deltas(anchor, k, v, log_keep, decay_first, slope):
+def _deltas(anchor, k, v, at, slope):
     """Of all tokens at the anchor: the gradient of each token's loss by what the memory says."""
-    return slope(_at(jnp.exp(log_keep), decay_first)[:, None] * chunk.exact(k, anchor) - v)
+    return slope(at[:, None] * chunk.exact(k, anchor) - v)
 
 
-def _closed_form(anchor, memory, momentum, q, k, v, log_keep, log_momentum, lr, mask, *, decay_first, slope):
+def _closed_form(anchor, memory, momentum, q, k, v, log_keep, log_momentum, lr, at, mask, *, slope):
     c = chunk.coefficients(log_keep, log_momentum, lr, mask)
     if anchor is not None:
-        deltas = _deltas(anchor, k, v, log_keep, decay_first, slope)
+        deltas = _deltas(anchor, k, v, at, slope)
     else:
-        at = chunk.before(c, _at(jnp.exp(log_keep), decay_first))
-        deltas = chunk.residuals(at, k, v, memory, momentum)
+        deltas = chunk.residuals(chunk.before(c, at), k, v, memory, momentum)
     out = chunk.token_read(c, q, memory, momentum, k, deltas)
     return chunk.end_state(c, memory, momentum, k, deltas), out
 
 
-def _associative(anchor, memory, momentum, q, k, v, log_keep, log_momentum, lr, mask, *, decay_first, slope):
+def _associative(anchor, memory, momentum, q, k, v, log_keep, log_momentum, lr, at, mask, *, slope):
     if anchor is not None:
-        deltas = _deltas(anchor, k, v, log_keep, decay_first, slope)
+        deltas = _deltas(anchor, k, v, at, slope)
         surprise = -lr[:, None, None] * k[:, :, None] * deltas[:, None, :]
         memories, momenta = momentum_recurrence(
             log_keep, log_momentum, surprise, (memory, momentum), mask=mask, impl="associative"
         )
     else:
-        memories, momenta = _affine_scan(
-            memory, momentum, k, v, jnp.exp(log_keep), jnp.exp(log_momentum), lr, mask, decay_first
-        )
+        memories, momenta = _affine_scan(memory, momentum, k, v, jnp.exp(log_keep), jnp.exp(log_momentum), lr, at, mask)
     return (memories[-1], momenta[-1]), jnp.einsum("ca,cab->cb", q, memories, precision="highest")
 
 
-def _affine_scan(memory, momentum, k, v, keep, eta, lr, mask, decay_first):
+def _affine_scan(memory, momentum, k, v, keep, eta, lr, at, mask):
     """All states, from the maps `[M; S] -> T_t [M; S] + b_t` composed in O(log C) depth."""
     width = k.shape[1]
     eye = jnp.eye(width, dtype=k.dtype)
-    fall = (lr * _at(keep, decay_first))[:, None, None] * k[:, :, None] * k[:, None, :]
+    fall = (lr * at)[:, None, None] * k[:, :, None] * k[:, None, :]
     kept = jnp.concatenate([keep[:, None, None] * eye - fall, -fall], axis=1)
     moved = jnp.broadcast_to(eta[:, None, None] * eye, fall.shape)
     maps = jnp.concatenate([kept, jnp.concatenate([moved, moved], axis=1)], axis=2)
@@ -162,22 +173,17 @@ def _affine_scan(memory, momentum, k, v, keep, eta, lr, mask, decay_first):
     return states[:, :width], states[:, width:]
 
 
-def _sequential(anchor, memory, momentum, q, k, v, log_keep, log_momentum, lr, mask, *, decay_first, slope):
+def _sequential(anchor, memory, momentum, q, k, v, log_keep, log_momentum, lr, at, mask, *, slope):
     def step(state, token):
         memory, momentum = state
-        q, k, v, keep, eta, lr, written = token
-        delta = slope(_at(keep, decay_first) * chunk.exact(k, memory if anchor is None else anchor) - v)
+        q, k, v, keep, eta, lr, at, written = token
+        delta = slope(at * chunk.exact(k, memory if anchor is None else anchor) - v)
         surprise = eta * momentum - lr * k[:, None] * delta
         new = (keep * memory + surprise, surprise)
         state = jax.tree.map(lambda new, old: jnp.where(written, new, old), new, state)
         return state, chunk.exact(q, state[0])
 
-    return jax.lax.scan(step, (memory, momentum), (q, k, v, jnp.exp(log_keep), jnp.exp(log_momentum), lr, mask))
-
-
-def _at(keep: Array, decay_first: bool) -> Array:
-    """What the memory is multiplied by before its gradient is taken."""
-    return keep if decay_first else jnp.ones_like(keep)
+    return jax.lax.scan(step, (memory, momentum), (q, k, v, jnp.exp(log_keep), jnp.exp(log_momentum), lr, at, mask))
 
 
 _CHUNKS = {"closed_form": _closed_form, "associative": _associative, "sequential": _sequential}

@@ -77,8 +77,8 @@ class Mqar:
 
     Zoology's `multiquery_ar`: P distinct keys with P distinct values, key and value in turn, take the first 2 P places.
     Behind them each key comes once more, at the place `2 P + 2 g`; gaps g are drawn without replacement from the
-    `(L - 2 P) / 2` there are, by a power law. At a key that comes again the target is its value. Their numbers are drawn
-    by NumPy's generator, ours from (seed, index): the distribution is the same, not the rows. Tag: "length x pairs".
+    `(L - 2 P) / 2` there are, by a power law. At a key that comes again the target is its value. The distribution is
+    theirs; the rows are not, for each is a function of (seed, index). Tag: "length x pairs".
 
     Attributes:
         spec: its settings.
@@ -191,5 +191,5 @@ def parse_rows(text: str) -> list[int]:
         rows = [int(part) for part in text.split(",")]
     except ValueError:
         rows = [0]
-    require(min(rows) >= 1, f'rows must be whole numbers from 1 with commas, not {text!r}')
+    require(min(rows) >= 1, f"rows must be whole numbers from 1 with commas, not {text!r}")
     return rows

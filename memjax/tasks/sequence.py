@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+
 from memjax.errors import MemjaxError, require
 from memjax.tasks.stream_task import Batch, check_batch, check_ids, check_tags, require_fields
 from memjax.typing import Examples
@@ -38,8 +40,9 @@ class SequenceTask(Examples, Protocol):
     """A task: any batch of sequences at once.
 
     A batch holds `tokens [B, L]` int32, `target [B, L]` int32 (`NOTHING`, -1, where nothing is asked) and an int32
-    `[B]` for each tag. L is that of the longest of the batch; all examples of the train split have one length. The same
-    (split, index) is always the same example.
+    `[B]` for each tag; and `reset [B, L]` bool, if a row has several documents: true at the first token of each, which
+    is read as if nothing went before. L is that of the longest of the batch; all examples of the train split have one
+    length. The same (split, index) is always the same example.
 
     Attributes:
         shape: of its batches.
@@ -58,6 +61,11 @@ def _check(shape: SequenceShape, batch: Batch) -> None:
     require(
         tokens.shape == target.shape and tokens.ndim == 2,
         f"tokens and target must be [B, L], both, not {list(tokens.shape)} and {list(target.shape)}",
+    )
+    reset = batch.get("reset", np.zeros(tokens.shape, bool))
+    require(
+        reset.shape == tokens.shape and reset.dtype == bool,
+        f"reset must be [B, L] of bool, as tokens are {list(tokens.shape)}, not {list(reset.shape)} of {reset.dtype}",
     )
     check_ids("the tokens have ids", tokens, 0, shape.vocabulary)
     check_ids("the targets have ids", target, NOTHING, shape.vocabulary)

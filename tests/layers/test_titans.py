@@ -113,6 +113,61 @@ def test_a_stream_may_be_cut_anywhere(name, cuts):
         assert_close(state, end, 2e-5)
 
 
+RESETTING = {
+    "attention": LAYERS["attention"],
+    "LMM": LMM(WIDTH, HEADS),
+    "LMM, l3": LMM(WIDTH, HEADS, loss="l3", impl="sequential"),
+    "LMM, decay first": LMM(WIDTH, HEADS, decay_before_gradient=True),
+    "MAG": MAG(WIDTH, HEADS, window=WINDOW),
+    "MAL": MAL(WIDTH, HEADS, window=WINDOW, chunk=3),
+}
+
+
+@pytest.mark.parametrize("name", RESETTING)
+@pytest.mark.parametrize("starts", [(0, 3, 4, 9), (2,), range(L)])
+def test_documents_in_one_row_are_what_they_are_in_rows_of_their_own(name, starts):
+    layer, x = RESETTING[name], tokens()
+    apply = jax.jit(layer.apply)
+    params = layer.init(jax.random.key(0), x)
+    reset = jnp.zeros(L, bool).at[jnp.array(starts)].set(True)
+    before = apply(params, tokens(5, seed=1))[1]  # what the first document begins in, where it is not reset
+
+    def alone(params):
+        state = None if starts[0] == 0 else before
+        outs = []
+        for i, piece in enumerate(np.split(np.asarray(x), [start for start in starts if start])):
+            out, state = layer.apply(params, jnp.asarray(piece), state if i == 0 else None)
+            outs.append(out)
+        return jnp.concatenate(outs), state
+
+    def packed(params, cut):
+        state, outs = before, []
+        for piece, flags in zip(np.split(np.asarray(x), cut), np.split(np.asarray(reset), cut)):
+            out, state = layer.apply(params, jnp.asarray(piece), state, reset=jnp.asarray(flags))
+            outs.append(out)
+        return jnp.concatenate(outs), state
+
+    (wanted, end), (found, found_end) = alone(params), apply(params, x, before, reset=reset)
+    assert_close(found, wanted, 2e-5)
+    more, found_more = (apply(params, tokens(6, seed=2), state)[0] for state in (end, found_end))
+    assert_close(found_more, more, 2e-5)
+    assert_close(packed(params, [4, 8])[0], wanted, 2e-5)
+    if starts == (0, 3, 4, 9):
+        slopes = [
+            jax.jit(jax.grad(lambda p, f=f: (f(p)[0] ** 2).sum()))(params) for f in (alone, lambda p: packed(p, []))
+        ]
+        assert_close(slopes[1], slopes[0], 2e-4)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [LMM(**SIZES), LMM(WIDTH, HEADS, gradient_at="chunk"), MAG(**SIZES, window=WINDOW), MAC(WIDTH, HEADS, window=2)],
+)
+def test_documents_in_one_row_where_they_cannot_be_are_one_line(layer):
+    with pytest.raises(MemjaxError, match=r"reset is .*; give each document a row of its own"):
+        layer.init(jax.random.key(0), tokens(), reset=jnp.zeros(L, bool))
+
+
 @every_layer
 def test_no_token_sees_what_comes_after_it(name):
     params = made(name)

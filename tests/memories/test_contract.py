@@ -41,6 +41,8 @@ VARIANTS = {
     "retention, st": ("retention", {"slots": 2, "width": WIDTH, "policy": "st"}),
     "stm": ("stm", {"slots": 3, "width": WIDTH, "memory_width": 5}),
     "surprise": ("surprise", {**TRANSFORMER, "memory_heads": 2}),
+    "surprise, deep": ("surprise", {**TRANSFORMER, "memory_heads": 2, "memory_layers": 2}),
+    "surprise, deep and normed": ("surprise", {**TRANSFORMER, "memory_layers": 2, "memory_norm": True}),
     "surprise, ablated": ("surprise", {**TRANSFORMER, "momentum": False, "forgetting": False}),
 }
 # By its scope all tests of one memory come one after another: what one of them traced, the next one finds.

@@ -47,11 +47,14 @@ def test_pairs_come_first_and_each_key_once_more_with_its_value_as_target(split,
         assert noise or (others == 0).all()
         assert (tokens[length:] == 0).all()
     sizes = {cell: cells.count(cell) for cell in set(cells)}
-    assert sizes == {
-        "train": {(16, 4): 30, (24, 2): 20, (16, 1): 10},
-        "valid": {(16, 4): 3, (24, 2): 3, (16, 1): 3},
-        "test": {(16, 2): 5, (40, 10): 5},
-    }[split]
+    assert (
+        sizes
+        == {
+            "train": {(16, 4): 30, (24, 2): 20, (16, 1): 10},
+            "valid": {(16, 4): 3, (24, 2): 3, (16, 1): 3},
+            "test": {(16, 2): 5, (40, 10): 5},
+        }[split]
+    )
 
 
 def test_gaps_follow_the_power_law_and_keys_values_and_filler_are_uniform():

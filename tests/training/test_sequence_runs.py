@@ -15,6 +15,7 @@ from memjax.errors import MemjaxError
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import from_mapping, to_mapping
 from memjax.experiments.sequence import build_sequence, measure_sequence, sequence_objective
+from memjax.tasks import check_batch
 from memjax.tasks.sequence import NOTHING
 from memjax.training import experiment
 from memjax.training.objective import answer_metrics
@@ -207,9 +208,31 @@ def test_texts_of_a_chain_start_in_the_state_that_was_left_and_no_gradient_goes_
         sequence_objective(model, None, 4)(params, None, batch)
 
 
+def test_documents_in_one_row_are_trained_on_and_measured_as_in_rows_of_their_own():
+    task, model, params, measure = made()
+    batch = jax.tree.map(jax.numpy.asarray, task.examples("train", np.arange(4)))
+    alone = {name: batch[name] for name in ("tokens", "target")}
+    packed = {name: x.reshape(2, -1) for name, x in alone.items()}
+    packed["reset"] = jax.numpy.zeros((2, 24), bool).at[:, 12].set(True)
+    check_batch(task.shape, {**task.examples("train", np.arange(2)), **jax.device_get(packed)})
+    keys = jax.random.split(jax.random.key(0), 4)
+    rows = [measure(1, params, {name: x[i] for name, x in alone.items()}) for i in range(4)]
+    for i in range(2):
+        together = measure(1, params, {name: x[i] for name, x in packed.items()})
+        assert_close(together, jax.tree.map(lambda a, b: a + b, *rows[2 * i : 2 * i + 2]), 1e-5)
+    loss, _ = jax.jit(sequence_objective(model))(params, None, packed | {"key": keys[:2]})
+    sums = [(row.loss_sum, row.loss_count) for row in rows]
+    wanted = [(a + b) / (m + n) for (a, m), (b, n) in (sums[:2], sums[2:])]
+    assert_close(np.array([loss]), np.array([np.mean(wanted)]), 1e-5)
+    with pytest.raises(MemjaxError, match=r"reset must be \[B, L\] of bool"):
+        check_batch(task.shape, {**task.examples("train", np.arange(2)), "reset": np.zeros((2, 3), bool)})
+
+
 @pytest.mark.parametrize(("share", "chain"), [(0.0, 1), (0.5, 2), (0.6, 4), (0.75, 4), (0.9, 16), (0.95, 32)])
 def test_at_least_this_share_of_texts_starts_in_a_state_that_another_left(share, chain):
-    model = from_mapping(mapping("recall", "lmm", {**RECALL, "training.batch_size": 32, "model.carry_state": share})).model
+    model = from_mapping(
+        mapping("recall", "lmm", {**RECALL, "training.batch_size": 32, "model.carry_state": share})
+    ).model
     assert model.chain == chain and 1 - 1 / chain >= share
 
 
