@@ -11,6 +11,7 @@
     python benchmarks/reproduce.py babi_memories --data_dir=data [--only="6 dnc"]    every memory at one budget
     python benchmarks/reproduce.py recall
     python benchmarks/reproduce.py needle
+    python benchmarks/reproduce.py mqar [--only="64x4 LMM"]
     python benchmarks/reproduce.py language --data_dir=data
     python benchmarks/reproduce.py learners --data_dir=data [--only=gru4rec]         fold 1; of ASSISTments 2017
     python benchmarks/reproduce.py recommendation --data_dir=data                    of ml-1m.txt.gz
@@ -45,18 +46,52 @@ from memjax.reporting.tables import training_seconds
 ROOT = Path(__file__).parents[1]
 BABI = {**{task: f"rehearsal,task={task}" for task in ("1", "6", "9", "15", "20")}, "1 surprise": "surprise,task=1"}
 BUDGET = "--config.training.steps=4000 --config.training.sampler_steps=1500"
+RULE_ROWS = {
+    "LMM per chunk": "titans_chunked",
+    "LMM deep": "titans_deep",
+    "DeltaNet": "deltanet",
+    "Gated DeltaNet": "gated_deltanet",
+    "TTT-Linear": "ttt_linear",
+    "TTT-MLP": "ttt_mlp",
+    "Huber": "huber",
+    "l3": "l3",
+}
 LAYERS = {
     "LMM": "lmm",
-    "LMM per chunk": "lmm,chunked=1",
-    "LMM no momentum": "lmm",
-    "LMM no forgetting": "lmm",
-    "LMM per chunk no momentum": "lmm,chunked=1",
     "MAC": "mac",
     "MAG": "mag",
     "MAL": "mal",
     "attention": "attention",
+    "LMM no momentum": "lmm",
+    "LMM no forgetting": "lmm",
+    **{row: f"lmm,rule={rule}" for row, rule in RULE_ROWS.items()},
 }
-WITHOUT = {name: f"--config.model.{name}=False" for name in ("momentum", "forgetting")}
+# Needles; the last ones without what makes them found in texts far longer than those of training.
+PLAIN = ("LMM", "MAG", "LMM no momentum", "LMM no forgetting", "LMM per chunk", "attention")
+NEEDLES = LAYERS | {
+    "LMM no dropout": "lmm",
+    "LMM no state passing": "lmm",
+    **{f"{row} plain": LAYERS[row] for row in PLAIN},
+}
+WITHOUT = {
+    "no momentum": "--config.model.momentum=False",
+    "no forgetting": "--config.model.forgetting=False",
+    "no dropout": "--config.model.dropout=0.0",
+    "no state passing": "--config.model.carry_state=0.0",
+    "plain": "--config.model.dropout=0.0 --config.model.carry_state=0.0 --config.task.longest=16",
+}
+# Cells of LENGTHxPAIRS; of the field's other rules the first.
+MQAR = {
+    "64x4 LMM": "64x4",
+    "64x4 DeltaNet": "64x4,rule=deltanet",
+    "64x4 Gated DeltaNet": "64x4,rule=gated_deltanet",
+    "64x4 MAC": "64x4,layer=mac",
+    "64x4 LMM 128 wide": "64x4,width=128",
+    "128x8 LMM": "128x8",
+    "128x8 LMM 128 wide": "128x8,width=128",
+    "all LMM": "all",
+    "all LMM 128 wide": "all,width=128",
+}
 CELLS = {
     "copy NTM": "copy,cell=ntm",
     "copy DNC": "copy,cell=dnc",
@@ -91,6 +126,7 @@ TABLES = (
     "language",
     "learners",
     "mazes",
+    "mqar",
     "needle",
     "recall",
     "recommendation",
@@ -151,7 +187,13 @@ def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str
         return {
             (row, seed): f"--config=configs/{table}.py:{layer},seed={seed} {_without(row)}".strip()
             for seed in range(seeds)
-            for row, layer in LAYERS.items()
+            for row, layer in (NEEDLES if table == "needle" else LAYERS).items()
+        }
+    if table == "mqar":
+        return {
+            (row, seed): f"--config=configs/mqar.py:{variant},seed={seed}"
+            for seed in range(seeds)
+            for row, variant in MQAR.items()
         }
     if table == "language":
         return {
@@ -180,7 +222,7 @@ def _maze(kind: str, base: str, entries: str, policy: str, seed: int, data_dir: 
 
 
 def _without(row: str) -> str:
-    return " ".join(flag for name, flag in WITHOUT.items() if f"no {name}" in row)
+    return " ".join(flag for name, flag in WITHOUT.items() if name in row)
 
 
 def config_of(command: str) -> dict:

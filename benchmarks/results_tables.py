@@ -29,6 +29,7 @@ TABLES = {
     "retention": ("retention", runs.retention),
     "mazes": ("mazes", runs.mazes),
     "recall": ("recall", runs.by_length),
+    "mqar": ("mqar", runs.multi_query),
     "needle": ("needle", runs.by_length),
     "language": ("language", runs.language),
     "memn2n": ("memn2n_joint", runs.memory_network),

@@ -234,13 +234,29 @@ def mazes(found: dict) -> list[str]:
 def by_length(found: dict) -> list[str]:
     """Accuracy by the length of the test, the first that of training, and how long training took."""
     rows = by_row(found["runs"])
-    lengths = list(next(iter(rows.values()))[0]["metrics"]["tags"]["length"])
+    lengths = list(max((runs[0]["metrics"]["tags"]["length"] for runs in rows.values()), key=len))
     head = ["accuracy %", *(f"{int(length):,}" for length in lengths), "seeds", "minutes"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for row, runs in rows.items():
-        split = [[run["metrics"]["tags"]["length"][length]["accuracy"] for run in runs] for length in lengths]
+        tested = [[run["metrics"]["tags"]["length"].get(length) for run in runs] for length in lengths]
+        split = [percent([of["accuracy"] for of in found]) if all(found) else "-" for found in tested]
         minutes = mean(run["seconds"] for run in runs) / 60
-        lines.append(f"| {' | '.join([row, *map(percent, split), str(len(runs)), f'{minutes:.0f}'])} |")
+        lines.append(f"| {' | '.join([row, *split, str(len(runs)), f'{minutes:.0f}'])} |")
+    return lines
+
+
+def multi_query(found: dict) -> list[str]:
+    """Accuracy on each cell of LENGTHxPAIRS, beside the numbers of the state."""
+    rows = by_row(found["runs"])
+    cells = list(dict.fromkeys(cell for runs in rows.values() for cell in runs[0]["metrics"]["tags"]["length x pairs"]))
+    head = ["accuracy %", *cells, "width", "numbers of state", "steps", "seeds", "minutes"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for row, runs in rows.items():
+        tested = [[run["metrics"]["tags"]["length x pairs"].get(cell) for run in runs] for cell in cells]
+        split = [percent([of["accuracy"] for of in found]) if all(found) else "-" for found in tested]
+        run, minutes = runs[0], mean(run["seconds"] for run in runs) / 60
+        sizes = [f"{run['config']['model']['width']}", f"{run['state_bytes'] // 4:,}", f"{run['step']:,}"]
+        lines.append(f"| {' | '.join([row, *split, *sizes, str(len(runs)), f'{minutes:.0f}'])} |")
     return lines
 
 

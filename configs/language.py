@@ -2,7 +2,7 @@
 
     memjax train --config=configs/language.py:ptb --data_dir=FOLDER           FOLDER has ptb.zip
     memjax train --config=configs/language.py:ptb,layer=mag --data_dir=FOLDER or attention, mac, mal
-    memjax train --config=configs/language.py:ptb,deep=1 --data_dir=FOLDER    memories of two layers
+    memjax train --config=configs/language.py:ptb,rule=titans_deep --data_dir=FOLDER    memories of two layers
     memjax train --config=configs/language.py:ptb,layer=memn2n --data_dir=FOLDER   End-To-End Memory Network, 6 hops
     memjax train --config=configs/language.py:characters --data_dir=FOLDER    FOLDER has warandpeace.txt.gz
 
@@ -15,6 +15,7 @@ from ml_collections import ConfigDict
 
 from memjax.config import parse_arg
 from memjax.errors import unknown
+from memjax.layers import rule
 
 VARIANTS = {
     "ptb": {"file": "ptb.zip", "unit": "word", "length": 128, "test_length": 1024},
@@ -23,8 +24,8 @@ VARIANTS = {
 
 
 def get_config(arg: str = "ptb") -> ConfigDict:
-    """The variant named before the first comma; then layer=, deep=, seed=."""
-    variant, values = parse_arg(arg, "ptb", layer="lmm", deep=False, seed=0)
+    """The variant named before the first comma; then layer=, rule=, seed=."""
+    variant, values = parse_arg(arg, "ptb", layer="lmm", rule="titans", seed=0)
     if variant not in VARIANTS:
         raise unknown("variant of configs/language.py", variant, VARIANTS)
     words = variant == "ptb"
@@ -35,10 +36,12 @@ def get_config(arg: str = "ptb") -> ConfigDict:
     config.model = ConfigDict({"layer": values["layer"], "width": 200 if words else 128, "depth": 2, "heads": 4})
     config.model.update(hidden=400 if words else 256, window=64, persistent=0)
     config.model.update(momentum=True, forgetting=True, time_constant=1000.0)
-    # A chunk of a deep MAC is a segment.
-    config.model.update(gradient_at="chunk" if values["deep"] else "token", chunk=64 if values["deep"] else 32)
-    config.model.update(memory_layers=2 if values["deep"] else 1, expansion=2, memory_norm=False, rate_bound=0.0)
+    config.model.update(gradient_at="token", chunk=32)
+    config.model.update(memory_layers=1, expansion=2, memory_norm=False, rate_bound=0.0)
     config.model.update(loss="l2", decay_before_gradient=False, impl="closed_form")
+    config.model.update(rule(values["rule"]))
+    if config.model.gradient_at == "chunk":  # with MAC a segment
+        config.model.chunk = config.model.window
     config.model.update(dropout=0.3 if words else 0.0, carry_state=0.0, dtype="float32")
 
     if values["layer"] == "memn2n":  # the paper's sizes; it has no dropout, and plain SGD until nothing improves

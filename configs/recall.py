@@ -1,8 +1,9 @@
 """Multi-query associative recall (Arora et al. 2023, Zoology) with sequence layers: keys and values, then keys alone.
 
     memjax train --config=configs/recall.py:lmm                     surprise memory alone, gradients at every token
-    memjax train --config=configs/recall.py:lmm,chunked=1           gradients at the start of each chunk, as published
-    memjax train --config=configs/recall.py:lmm,deep=1              memories of two layers, gradients per chunk
+    memjax train --config=configs/recall.py:lmm,rule=titans_chunked   gradients at the start of each chunk
+    memjax train --config=configs/recall.py:lmm,rule=titans_deep      memories of two layers, gradients per chunk
+    memjax train --config=configs/recall.py:lmm,rule=deltanet       or another of memjax.layers.RULES
     memjax train --config=configs/recall.py:mac                     or mag, mal; attention: a window, no memory
 
 Trained on sequences of 64 tokens with at most 8 pairs, tested on 64 to 1,024 tokens; results: results/recall.json.
@@ -14,13 +15,14 @@ from ml_collections import ConfigDict
 
 from memjax.config import parse_arg
 from memjax.errors import unknown
+from memjax.layers import rule
 
 LAYERS = ("attention", "lmm", "mac", "mag", "mal")
 
 
 def get_config(arg: str = "lmm") -> ConfigDict:
-    """The layer named before the first comma, or by layer=; then chunked=, deep=, seed=."""
-    layer, values = parse_arg(arg, "lmm", layer="", chunked=False, deep=False, seed=0)
+    """The layer named before the first comma, or by layer=; then rule=, seed=."""
+    layer, values = parse_arg(arg, "lmm", layer="", rule="titans", seed=0)
     layer = values["layer"] or layer
     if layer not in LAYERS:
         raise unknown("variant of configs/recall.py", layer, LAYERS)
@@ -39,10 +41,10 @@ def get_config(arg: str = "lmm") -> ConfigDict:
         carry_state=0.0,
         dtype="float32",
     )
-    chunked = values["chunked"] or values["deep"]
-    config.model.update(gradient_at="chunk" if chunked else "token", chunk=16)
-    config.model.update(memory_layers=2 if values["deep"] else 1, expansion=2, memory_norm=False, rate_bound=0.0)
+    config.model.update(gradient_at="token", chunk=16)
+    config.model.update(memory_layers=1, expansion=2, memory_norm=False, rate_bound=0.0)
     config.model.update(loss="l2", decay_before_gradient=False, impl="closed_form")
+    config.model.update(rule(values["rule"]))
 
     config.optimizer = ConfigDict({"learning_rate": 3e-3, "warmup_steps": 100, "decay_steps": 500, "clip_norm": 1.0})
     config.training = ConfigDict({"steps": 1500, "batch_size": 64, "microbatches": 1, "seed": values["seed"]})

@@ -51,7 +51,7 @@ RUNS = {
     "evidence multi_hop": f"configs/evidence.py:demo,system=multi_hop {EVIDENCE} {ENCODED}",
     "evidence answers alone": f"configs/evidence.py:demo {EVIDENCE} {ENCODED} rehearsal.fragments=0",
     **{f"recall {layer}": f"configs/recall.py:{layer} {LAYERS}" for layer in ("attention", "lmm", "mac", "mag", "mal")},
-    "recall lmm per chunk": f"configs/recall.py:lmm,chunked=1 {LAYERS}",
+    "recall lmm per chunk": f"configs/recall.py:lmm,rule=titans_chunked {LAYERS}",
     **{f"copy {cell}": f"configs/algorithmic.py:copy,cell={cell} {CELLS}" for cell in ("dnc", "ntm", "nutm")},
     **{
         f"noisy {policy}": f"configs/retention.py:noisy,policy={policy},entries=5 {READERS}"

@@ -2,6 +2,7 @@
 
 from memjax.layers.cells import DNCCell, ExternalCell, NTMCell, NUTMCell
 from memjax.layers.lmm import LMM
+from memjax.layers.rules import RULES, rule
 from memjax.layers.surprise_settings import SurpriseSettings
 from memjax.layers.titans import MAC, MAG, MAL
 from memjax.layers.window_attention import WindowAttention
@@ -11,10 +12,12 @@ __all__ = [
     "MAC",
     "MAG",
     "MAL",
+    "RULES",
     "DNCCell",
     "ExternalCell",
     "NTMCell",
     "NUTMCell",
     "SurpriseSettings",
     "WindowAttention",
+    "rule",
 ]

@@ -11,7 +11,7 @@ from oracles import sequence
 from oracles.checking import assert_close, assert_finite, assert_same, float64
 
 from memjax.errors import MemjaxError
-from memjax.layers import LMM, MAC, MAG, MAL, SurpriseSettings, WindowAttention
+from memjax.layers import LMM, MAC, MAG, MAL, RULES, SurpriseSettings, WindowAttention, rule
 
 WIDTH, HEADS, WINDOW, L = 8, 2, 4, 11
 SIZES = {"width": WIDTH, "heads": HEADS, "persistent": 3}
@@ -241,6 +241,42 @@ def test_a_key_that_fills_a_chunk_makes_no_memory_diverge():
             params["params"]["remember"]["gates"]["bias"] = bias + 3.0  # rates near their bound, momentum near 1
             _, state = jax.jit(layer.apply)(params, jnp.ones((4096, WIDTH)))
             assert (float(jnp.abs(state.memory.memory).max()) < 10) == finite
+
+
+@pytest.mark.parametrize(
+    ("name", "oracle"),
+    [
+        ("titans", {}),
+        ("titans_chunked", {"chunk": 3}),
+        ("titans_deep", {"chunk": 3}),
+        ("deltanet", {"momentum": False, "forgetting": False}),
+        ("gated_deltanet", {"momentum": False, "decay_first": True}),
+        ("ttt_linear", {"momentum": False, "forgetting": False, "chunk": 3}),
+        ("ttt_mlp", {"momentum": False, "forgetting": False, "chunk": 3}),
+        ("huber", {"chunk": 3, "loss": "huber"}),
+        ("l3", {"chunk": 3, "loss": "l3"}),
+    ],
+)
+def test_a_published_rule_is_its_equations(name, oracle):
+    assert set(RULES) == {"titans", "titans_chunked", "titans_deep", "deltanet", "gated_deltanet"} | {
+        "ttt_linear", "ttt_mlp", "huber", "l3",
+    }  # fmt: skip
+    layer = LMM(WIDTH, HEADS, chunk=3, **rule(name))
+    leaves, treedef = jax.tree.flatten(layer.init(jax.random.key(0), tokens(2)))
+    rng = np.random.default_rng(4)
+    params = treedef.unflatten([leaf + jnp.asarray(rng.normal(size=leaf.shape) / 4, leaf.dtype) for leaf in leaves])
+    out, _ = jax.jit(layer.apply)(params, tokens())
+    own = float64(params["params"])
+    assert_close(np.asarray(out), sequence.lmm(own, float64(tokens()), HEADS, **oracle), 2e-5)
+    assert len([key for key in own["remember"] if key.startswith("start")]) == {"ttt_linear": 1}.get(
+        name, 2 if name in ("ttt_mlp", "titans_deep") else 0
+    )
+    assert ("scale" in own["remember"]) == name.startswith("ttt")
+
+
+def test_a_rule_that_none_has_is_one_line():
+    with pytest.raises(MemjaxError, match="did you mean 'deltanet'"):
+        rule("deltnet")
 
 
 def test_settings_are_declared_once_and_make_a_layer():

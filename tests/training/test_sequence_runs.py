@@ -64,8 +64,8 @@ def made(arg="lmm", block=4):
     ("file", "arg", "sizes"),
     [
         ("recall", "lmm", RECALL),
-        ("recall", "lmm,chunked=1", RECALL),
-        ("recall", "mac,deep=1", RECALL),
+        ("recall", "lmm,rule=titans_chunked", RECALL),
+        ("recall", "mac,rule=titans_deep", RECALL),
         ("needle", "mag", NEEDLE),
         ("language", "ptb,layer=mac", LANGUAGE),
         ("language", "ptb,layer=memn2n", {**LANGUAGE, "model.heads": 1, "model.hidden": 0}),
