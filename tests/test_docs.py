@@ -117,6 +117,13 @@ def test_every_memory_has_a_page_with_all_its_sizes(name, tools):
     assert f'[`"{name}"`]({name}.md)' in index and f"\n{name}\n" in index
 
 
+@pytest.mark.parametrize("layer", ["LMM", "MAC", "MAG", "MAL"])
+def test_every_titans_layer_has_a_page_with_its_equation_and_its_picture(layer):
+    page = (DOCS / "layers" / f"{layer.lower()}.md").read_text()
+    assert f"pictures/{layer.lower()}.svg" in page and "$$" in page and f"{{py:class}}`memjax.layers.{layer}`" in page
+    assert f"[`{layer}`]({layer.lower()}.md)" in (DOCS / "layers" / "index.md").read_text()
+
+
 def test_a_memory_without_facts_is_one_that_no_benchmark_has_seen(tools):
     tables = tools("results_tables")
     measured = {row["memory"] for row in tables.load("bench_memories")["rows"]}

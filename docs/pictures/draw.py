@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import draw_layers
 from svg import Picture
 
 
@@ -229,6 +230,7 @@ PICTURES = {
     "retention": lambda: rows_kept(
         "K segments, a row each; a policy evicts", "policy:\nwhich of K + 1\nis evicted?", "an old row, or the new one"
     ),
+    **draw_layers.PICTURES,
 }
 
 
