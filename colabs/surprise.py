@@ -143,3 +143,44 @@ axis.set(xlabel="chunk size", ylabel="largest entry of the memory", title="512 t
 axis.legend()
 figure.tight_layout()
 print(f"chunks of 16: exact {largest['token', 16]:.2f}, chunked {largest['chunk', 16]:.2g}")
+
+# %% [markdown]
+# ## A deep memory
+#
+# A matrix of 16 by 16 holds at most 16 pairs, whatever it is told. A memory of two layers holds as many as its weights
+# allow; it is written by the same rule, with gradients per chunk, and a stream of it may be cut anywhere, too. Both
+# read the same pairs, again and again.
+
+# %%
+SIZE, PASSES = 16, 100
+start = [
+    jax.random.normal(jax.random.key(5 + i), shape) for i, shape in enumerate([(SIZE, 4 * SIZE), (4 * SIZE, SIZE)])
+]
+start = tuple(weights * weights.shape[0] ** -0.5 for weights in start)
+
+
+def unit(x):
+    return x / jnp.linalg.norm(x, axis=1, keepdims=True)
+
+
+errors = {"a matrix": {}, "two layers": {}}
+for pairs in (4, 8, 16, 32, 64):
+    key, value = (unit(jax.random.normal(jax.random.key(seed), (pairs, SIZE))) for seed in (7, 8))
+    tokens = [jnp.tile(key, (PASSES, 1)), jnp.tile(key, (PASSES, 1)), jnp.tile(value, (PASSES, 1))]
+    tokens += gates(len(tokens[0]), lr=0.2)
+    _, linear = ops.surprise_linear(*tokens)
+    _, deep = ops.surprise_mlp(start, *tokens, activation=jax.nn.silu, chunk_size=4)
+    first, second = deep.memory
+    said = {"a matrix": key @ linear.memory, "two layers": jax.nn.silu(key @ first) @ second}
+    for name, answer in said.items():
+        errors[name][pairs] = float(((answer - value) ** 2).sum(1).mean())
+figure, axis = plt.subplots(figsize=(7, 3))
+for name, found in errors.items():
+    axis.plot(list(found), list(found.values()), "o-", label=name)
+axis.axvline(SIZE, color="black", linewidth=0.7)
+axis.set(xlabel="pairs, with keys of 16 numbers", ylabel="squared error", title="What a matrix and a deep memory hold")
+axis.set_xscale("log", base=2)
+axis.set_xticks(list(found), list(found))
+axis.legend()
+figure.tight_layout()
+print(f"64 pairs: a matrix {errors['a matrix'][64]:.2f}, two layers {errors['two layers'][64]:.2g}")

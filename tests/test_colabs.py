@@ -68,6 +68,8 @@ def test_in_surprise_the_new_surprises_and_exact_gradients_stay_finite():
     assert new > 2 * repeated
     exact, chunked = (float(x) for x in re.search(r"exact (\S+), chunked (\S+)", text).groups())
     assert exact < 1 < 1e6 < chunked
+    matrix, deep = (float(x) for x in re.search(r"a matrix (\S+), two layers (\S+)", text).groups())
+    assert matrix > 0.5 > 0.2 > deep
 
 
 @pytest.mark.slow
