@@ -35,7 +35,10 @@ def deep_write(
     q: Float[Array, "L d"],
     k: Float[Array, "L d"],
     v: Float[Array, "L d"],
-    *gates: Float[Array, "L"],
+    log_keep: Float[Array, "L"],
+    log_momentum: Float[Array, "L"],
+    lr: Float[Array, "L"],
+    *,
     mask: Bool[Array, "L"] | None,
     chunk: int,
     **options: Any,
@@ -48,24 +51,17 @@ def deep_write(
         q: what each token reads with.
         k: what it is asked.
         v: what it should say.
-        gates: `log_keep`, `log_momentum`, `lr`.
+        log_keep: the log of what is kept, as of `ops.surprise_mlp`, and so are the next two.
+        log_momentum: the log of momentum.
+        lr: the rate.
         mask: which tokens are no padding.
         chunk: of tokens whose gradients are taken at the same weights.
         options: of `ops.surprise_mlp`.
     """
     norm = None if scale is None else partial(layer_norm, scale)
+    tokens = (q, k, v - k, log_keep, log_momentum, lr)
     out, state = ops.surprise_mlp(
-        state.memory,
-        q,
-        k,
-        v - k,
-        *gates,
-        state,
-        mask=mask,
-        activation=nn.silu,
-        output=norm,
-        chunk_size=chunk,
-        **options,
+        state.memory, *tokens, state, mask=mask, activation=nn.silu, output=norm, chunk_size=chunk, **options
     )
     return out + q, state
 
