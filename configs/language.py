@@ -37,7 +37,7 @@ def get_config(arg: str = "ptb") -> ConfigDict:
     config.model.update(hidden=400 if words else 256, window=64, persistent=0)
     config.model.update(momentum=True, forgetting=True, time_constant=1000.0)
     config.model.update(gradient_at="token", chunk=32)
-    config.model.update(memory_layers=1, expansion=2, memory_norm=False, first_rate=0.5, rate_bound=0.0)
+    config.model.update(memory_layers=1, expansion=2, memory_norm=False, rate_bound=0.0)
     config.model.update(loss="l2", decay_before_gradient=False, impl="closed_form")
     config.model.update(rule(values["rule"]))
     if config.model.gradient_at == "chunk":  # with MAC a segment

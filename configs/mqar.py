@@ -37,7 +37,7 @@ def get_config(arg: str = "64x4") -> ConfigDict:
     config.model.update(heads=values["heads"], hidden=0, window=16, persistent=0, dropout=0.0, carry_state=0.0)
     config.model.update(momentum=True, forgetting=True, time_constant=1000.0, dtype="float32")
     config.model.update(gradient_at="token", chunk=16)
-    config.model.update(memory_layers=1, expansion=2, memory_norm=False, first_rate=0.5, rate_bound=0.0)
+    config.model.update(memory_layers=1, expansion=2, memory_norm=False, rate_bound=0.0)
     config.model.update(loss="l2", decay_before_gradient=False, impl="closed_form")
     config.model.update(rule(values["rule"]))
 

@@ -42,7 +42,7 @@ def get_config(arg: str = "lmm") -> ConfigDict:
         dtype="float32",
     )
     config.model.update(gradient_at="token", chunk=16)
-    config.model.update(memory_layers=1, expansion=2, memory_norm=False, first_rate=0.5, rate_bound=0.0)
+    config.model.update(memory_layers=1, expansion=2, memory_norm=False, rate_bound=0.0)
     config.model.update(loss="l2", decay_before_gradient=False, impl="closed_form")
     config.model.update(rule(values["rule"]))
 

@@ -56,7 +56,6 @@ class HeadMemory(nn.Module):
             momentum=own.momentum,
             forgetting=own.forgetting,
             time_constant=own.time_constant,
-            rate=own.first_rate,
         )
         lr = own.bound * lr
         if own.gradient_at == "chunk":  # the sum of a chunk's rates, and of what momentum makes of them, is bounded

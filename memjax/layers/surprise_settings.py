@@ -35,7 +35,6 @@ class SurpriseSettings:
         gradient_at: "token", exact; or "chunk", as published for training.
         chunk: how many tokens are written at once.
         time_constant: for about how many tokens a memory keeps what is not written over, at the start.
-        first_rate: of writes at the start, as a share of the highest: a memory that writes little keeps longer.
         rate_bound: the highest rate of a write, in (0, 1]. With gradient_at="chunk" it is multiplied by 1 - momentum,
             and 0 stands for 2 / chunk: then one key all through a chunk cannot make the memory diverge. Per token 0
             stands for 1.
@@ -66,7 +65,6 @@ class SurpriseSettings:
     gradient_at: Literal["token", "chunk"] = "token"
     chunk: int = 64
     time_constant: float = 1000.0
-    first_rate: float = 0.5
     rate_bound: float = 0.0
     memory_layers: int = 1
     expansion: int = 2
@@ -90,7 +88,6 @@ class SurpriseSettings:
         require(
             0 <= self.rate_bound <= 1, f"rate_bound must be in [0, 1], beyond which it diverges, not {self.rate_bound}"
         )
-        require(0 < self.first_rate < 1, f"first_rate must be in (0, 1), not {self.first_rate}")
         chunked = self.gradient_at == "chunk"
         require(chunked or not self.deep, "gradient_at must be chunk for a deep memory, not token")
         require(

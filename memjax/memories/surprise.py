@@ -200,7 +200,7 @@ def empty_memory(heads: int, width: int) -> ops.SurpriseState:
 
 
 def surprise_gates(
-    logits: Float[Array, "*axes H3"], *, momentum: bool, forgetting: bool, time_constant: float, rate: float = 0.5
+    logits: Float[Array, "*axes H3"], *, momentum: bool, forgetting: bool, time_constant: float
 ) -> tuple[Float[Array, "*axes H"], Float[Array, "*axes H"], Float[Array, "*axes H"]]:
     """The gates of H heads: two log-sigmoids and a sigmoid.
 
@@ -209,15 +209,14 @@ def surprise_gates(
         momentum: without it (Titans, Table 5), past surprise counts for nothing.
         forgetting: without it, all is kept.
         time_constant: at the start `log_keep` is near that of `1 - 1 / time_constant`.
-        rate: at the start `lr` is near it.
 
     Returns:
         `(log_keep, log_momentum, lr)`.
     """
-    keep, along, write = jnp.split(logits, 3, axis=-1)
+    keep, along, rate = jnp.split(logits, 3, axis=-1)
     log_keep = jax.nn.log_sigmoid(keep + math.log(time_constant)) if forgetting else jnp.zeros_like(keep)
     log_momentum = jax.nn.log_sigmoid(along) if momentum else jnp.full_like(along, -jnp.inf)
-    return log_keep, log_momentum, jax.nn.sigmoid(write + math.log(rate / (1 - rate)))
+    return log_keep, log_momentum, jax.nn.sigmoid(rate)
 
 
 def unit(x: Float[Array, "*axes d"]) -> Float[Array, "*axes d"]:

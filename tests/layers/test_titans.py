@@ -25,7 +25,7 @@ LAYERS = {
     "LMM, TTT": LMM(**SIZES, memory_norm=True, momentum=False, forgetting=False, gradient_at="chunk", chunk=3),
     "LMM, huber": LMM(**SIZES, loss="huber", gradient_at="chunk", chunk=3),
     "LMM, l3": LMM(**SIZES, loss="l3", impl="sequential"),
-    "LMM, decay first": LMM(**SIZES, decay_before_gradient=True, rate_bound=0.5, first_rate=0.2),
+    "LMM, decay first": LMM(**SIZES, decay_before_gradient=True, rate_bound=0.5),
     "MAC, per chunk": MAC(WIDTH, HEADS, window=WINDOW, gradient_at="chunk", chunk=WINDOW),
     "MAC, deep": MAC(**SIZES, window=WINDOW, **DEEP, chunk=WINDOW),
     "MAG, deep": MAG(**SIZES, window=WINDOW, **DEEP, chunk=3),
@@ -64,7 +64,7 @@ def tokens(length=L, seed=0):
         ("LMM, TTT", functools.partial(sequence.lmm, heads=HEADS, chunk=3, momentum=False, forgetting=False)),
         ("LMM, huber", functools.partial(sequence.lmm, heads=HEADS, chunk=3, loss="huber")),
         ("LMM, l3", functools.partial(sequence.lmm, heads=HEADS, loss="l3")),
-        ("LMM, decay first", functools.partial(sequence.lmm, heads=HEADS, decay_first=True, bound=0.5, first_rate=0.2)),
+        ("LMM, decay first", functools.partial(sequence.lmm, heads=HEADS, decay_first=True, bound=0.5)),
         ("MAC, per chunk", functools.partial(sequence.mac, heads=HEADS, window=WINDOW, chunk=WINDOW)),
         ("MAC, deep", functools.partial(sequence.mac, heads=HEADS, window=WINDOW, chunk=WINDOW)),
         ("MAC", functools.partial(sequence.mac, heads=HEADS, window=WINDOW)),
@@ -223,7 +223,7 @@ def test_in_bfloat16_and_over_a_batch(name):
 @pytest.mark.parametrize("layer", [LMM, MAC, MAG, MAL])
 def test_every_layer_hands_its_settings_to_its_memory(layer):
     settings = {"momentum": False, "forgetting": False, "chunk": WINDOW, "time_constant": 7.0, "dtype": jnp.bfloat16}
-    settings |= {"gradient_at": "chunk", "first_rate": 0.25, "rate_bound": 0.5, "loss": "huber", "impl": "sequential"}
+    settings |= {"gradient_at": "chunk", "rate_bound": 0.5, "loss": "huber", "impl": "sequential"}
     window = {} if layer is LMM else {"window": WINDOW}
     bound = layer(WIDTH, HEADS, **window, persistent=3, **settings).bind(made(layer.__name__))
     memory, persistent = (bound.remember, 3) if layer is LMM else (bound.memory.remember, 0)
@@ -316,7 +316,6 @@ SOUND = {"width": 8, "heads": 2}
         ({"memory_layers": 0}, "memory_layers must be at least 1, not 0"),
         ({"memory_layers": 2}, "gradient_at must be chunk for a deep memory, not token"),
         ({"expansion": 0}, "expansion must be at least 1, not 0"),
-        ({"first_rate": 1.0}, r"first_rate must be in \(0, 1\), not 1.0"),
         ({"rate_bound": 1.5}, r"rate_bound must be in \[0, 1\], beyond which it diverges, not 1.5"),
         ({"loss": "l2 "}, "unknown loss 'l2 '; did you mean 'l2'"),
         ({"loss": "huber"}, "loss=huber has no closed form per token; set gradient_at=chunk or impl=sequential"),
