@@ -39,7 +39,8 @@ def get_config(arg: str = "64x4") -> ConfigDict:
     config.model.update(gradient_at="token", chunk=16)
     config.model.update(memory_layers=1, expansion=2, memory_norm=False, rate_bound=0.0)
     config.model.update(loss="l2", decay_before_gradient=False, impl="closed_form")
-    config.model.update(rule(values["rule"]))
+    if values["layer"] != "attention":  # which has no memory
+        config.model.update(rule(values["rule"]))
 
     config.optimizer = ConfigDict({"learning_rate": 3e-3, "warmup_steps": 100, "decay_steps": 1000, "clip_norm": 1.0})
     config.training = ConfigDict({"steps": 3000, "batch_size": 64, "microbatches": 1, "seed": values["seed"]})

@@ -24,6 +24,7 @@ from memjax.training.data import Layout
 from memjax.training.evaluate import MetricSums
 from memjax.training.objective import Example, Loss, Metrics, answer_metrics, mean_objective
 from memjax.training.phase import Phase, Recipe, state_bytes
+from memjax.training.sharding import make_mesh, row_parts
 from memjax.typing import Array, Int, Key, Params, Split, State
 
 LAYERS = {"attention": WindowAttention, "lmm": LMM, "mac": MAC, "mag": MAG, "mal": MAL}
@@ -114,12 +115,6 @@ def check_sequence(config: SequenceConfig) -> None:
     """Raises `MemjaxError` for sections that contradict each other."""
     require_whole_streams(config)
     model, length = config.model, getattr(config.task, "length", config.model.chunk)
-    rows = config.training.batch_size // config.training.microbatches
-    require(
-        rows % model.chain == 0,
-        f"config.model.carry_state={model.carry_state} reads {model.chain} texts in a row, of which batch_size "
-        f"{rows * config.training.microbatches} in {config.training.microbatches} microbatches has no multiple",
-    )
     require(
         not model.remembers or model.chunk <= length,
         f"config.model.chunk {model.chunk} is above config.task.length {length}; lower the one, or raise the other",
@@ -150,6 +145,13 @@ def build_sequence(model: SequenceModelConfig, shape: SequenceShape) -> Sequence
 def sequence_recipe(config: SequenceConfig, task: SequenceTask) -> Recipe:
     """The recipe of a config: one phase."""
     shape, model = task.shape, build_sequence(config.model, task.shape)
+    parts = row_parts(make_mesh(config.mesh, config.training.batch_size)) * config.training.microbatches
+    rows, chain = config.training.batch_size // parts, config.model.chain
+    require(
+        rows % chain == 0,
+        f"config.model.carry_state={config.model.carry_state} makes chains of {chain} texts, but a device has {rows} "
+        f"at once; set config.training.batch_size to a multiple of {chain * parts}, or lower carry_state",
+    )
     objective = sequence_objective(model, shape.asked, config.model.chain)
     measure = partial(measure_sequence, model, shape.answer, BLOCK, shape.asked)
     phase = Phase("train", config.training.steps, partial(init_sequence, model), objective, measure)
@@ -169,7 +171,7 @@ def sequence_objective(model: SequenceModel, asked: int | None = None, chain: in
 
     Args:
         model: of sequences.
-        asked: the most targets of a sequence, if few are.
+        asked: the most targets of a sequence, if few are; a target more would be left out.
         chain: so many neighbours in a batch are read one after another, each from the state that the one before left,
             through which there is no gradient ("state passing").
     """
@@ -202,8 +204,7 @@ def sequence_objective(model: SequenceModel, asked: int | None = None, chain: in
         rows = len(batch["tokens"])
         require(
             rows % chain == 0,
-            f"config.model.carry_state reads {chain} texts in a row, of which the {rows} that a device has at once are "
-            "no multiple",
+            f"chains of {chain} texts do not divide the {rows} of a device and microbatch",
         )
         chains = jax.tree.map(lambda x: x.reshape(-1, chain, *x.shape[1:]), batch)
         return mean_objective(chained, total)(params, frozen, chains)

@@ -28,7 +28,7 @@ def rule(name: str) -> dict[str, Any]:
     """The settings of a published rule, for `LMM`, `MAC`, `MAG`, `MAL`, `SurpriseSettings` or a config.
 
     They are the recurrences of the papers that stand beside them; projections, gates and the way out stay those of the
-    layer. Of Miras the losses are here, not its ways of retaining.
+    layer. Of Miras the losses are here, not its ways of retaining. With MAC those per chunk also need chunk=window.
 
     Args:
         name: titans, titans_chunked, titans_deep, deltanet, gated_deltanet, ttt_linear, ttt_mlp, huber or l3.

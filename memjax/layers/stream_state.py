@@ -26,6 +26,17 @@ def check_stream(x: Array, width: int, state: State | None, empty: State) -> Non
     check_state(state, empty)
 
 
+def check_documents(reset: Array | None, length: int) -> None:
+    """Raises `MemjaxError` unless `reset` is None, or says of each of the tokens whether it begins a document."""
+    if reset is None:
+        return
+    dtype, shape = getattr(reset, "dtype", type(reset).__name__), jnp.shape(reset)
+    require(
+        dtype == jnp.bool_ and shape == (length,),
+        f"reset must be a bool array [{length}], true where a document begins, not {dtype} {list(shape)}",
+    )
+
+
 def check_state(state: State | None, empty: State) -> None:
     """Raises `MemjaxError` for a state unlike `empty`, one of its module; none at all is right everywhere."""
     if state is None:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from memjax.checks import at_least, check_scales, one_of
 from memjax.deprecated import old_keyword
 from memjax.errors import require
+from memjax.layers.stream_state import check_documents
 from memjax.ops.surprise_losses import SLOPES, LossName
 from memjax.typing import Any, Array
 
@@ -144,8 +145,9 @@ class SurpriseLayer(nn.Module, SurpriseSettings):
         return SurpriseSettings.of(self)
 
 
-def check_reset(settings: SurpriseSettings, reset: Array | None) -> None:
-    """Raises `MemjaxError` where the borders of documents within a sequence cannot be what separate sequences are."""
+def check_reset(settings: SurpriseSettings, reset: Array | None, length: int) -> None:
+    """Raises `MemjaxError` where the borders of documents within a row cannot be what rows of their own are."""
+    check_documents(reset, length)
     require(
         reset is None or (settings.gradient_at == "token" and not settings.persistent),
         "reset is for gradient_at=token without persistent tokens, for chunks and what is in front begin with a row; "

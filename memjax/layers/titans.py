@@ -61,7 +61,7 @@ class MAG(SurpriseLayer):
         self, x: Float[Array, "L d"], state: BothState | None = None, *, reset: Bool[Array, "L"] | None = None
     ) -> tuple[Float[Array, "L d"], BothState]:
         """What comes out for every token, and the state; reset: as of `LMM`."""
-        check_reset(self, reset)
+        check_reset(self, reset, len(x))
         state = _both(self, state)
         attended, attention = self.attention(x, state.attention, self.in_front, reset=reset)
         remembered, memory = self.memory(x, state.memory, reset=reset)
@@ -97,7 +97,7 @@ class MAL(SurpriseLayer):
         self, x: Float[Array, "L d"], state: BothState | None = None, *, reset: Bool[Array, "L"] | None = None
     ) -> tuple[Float[Array, "L d"], BothState]:
         """What comes out for every token, and the state; reset: as of `LMM`."""
-        check_reset(self, reset)
+        check_reset(self, reset, len(x))
         state = _both(self, state)
         remembered, memory = self.memory(x, state.memory, reset=reset)
         in_front = self.norm(self.in_front + self.memory(self.in_front)[0])

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from memjax.checks import at_least
 from memjax.errors import require
-from memjax.layers.stream_state import check_stream, persistent_tokens
+from memjax.layers.stream_state import check_documents, check_stream, persistent_tokens
 from memjax.typing import Any, Array, Bool, Float, Int
 
 FAR = -1e30  # a score that no softmax sees; -inf would be NaN where nothing may be seen
@@ -73,6 +73,7 @@ class WindowAttention(nn.Module):
             reset: the first tokens of documents, which see nothing before themselves.
         """
         check_stream(x, self.width, state, self.initial_state())
+        check_documents(reset, len(x))
         length, state = x.shape[0], self.initial_state() if state is None else state
         if not length:
             return x, state

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
 from memjax import ops
-from memjax.checks import at_least, check_scales
+from memjax.checks import at_least, check_counts, check_scales
 from memjax.deprecated import old_keyword
 from memjax.errors import require
 from memjax.memories.deep_surprise import EPSILON, deep_read, deep_start, deep_write, zero_momentum
@@ -98,7 +98,8 @@ class SurpriseMemory(Memory):
         return self.memory_layers > 1 or self.memory_norm
 
     def validate(self) -> None:
-        at_least(self, 1, "num_slots", "width", "segment", "heads", "memory_heads", "memory_layers", "expansion")
+        at_least(self, 1, "num_slots", "width", "segment", "heads", "memory_heads")
+        check_counts(self, 1, "memory_layers", "expansion")
         at_least(self, 0, "layers")
         for name in ("heads", "memory_heads"):
             heads = getattr(self, name)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from memjax.checks import at_least
 from memjax.errors import require
+from memjax.layers.stream_state import check_documents
 from memjax.models.memory_network_language import MemN2NLanguage
 from memjax.models.tokens import check_tokens
 from memjax.typing import Any, Array, Bool, Float, Int, Key, Params, State
@@ -91,6 +92,9 @@ class LanguageModel(nn.Module):
         layers = isinstance(state, tuple) and len(state) == self.depth
         require(state is None or layers, f"a state of this model is a tuple of {self.depth}, one for each layer")
         state, after = (None,) * self.depth if state is None else state, []
+        integers = jnp.issubdtype(getattr(at, "dtype", bool), jnp.integer)
+        require(at is None or integers, f"at must be an array of places, [A] of integers, not {at!r:.80}")
+        check_documents(reset, len(tokens))
         documents = {} if reset is None else {"reset": reset}
         norms, drop = iter(self.norms), partial(self.drop, deterministic=not train)
         # Of unit size, though the logits want the table to be small.

@@ -12,6 +12,7 @@ from memjax.tasks.sequence import NOTHING, SequenceShape
 from memjax.tasks.stream_task import Batch, Split, check_indices
 
 LONGEST = 2**16  # tokens of a sequence, and ids: more is a mistake
+MOST_ROWS = 2**31
 FILLER = 0  # the token where nothing stands
 
 
@@ -55,7 +56,9 @@ class MqarSpec:
         at_least(self, 4, "vocabulary")
         at_least(self, 1, "valid", "test")
         at_most(self, LONGEST, "vocabulary")
+        at_most(self, MOST_ROWS, "valid", "test")
         check_scales(self, "power")
+        at_most(self, 10, "power")
         check_seed(self.seed)
         for name in ("cells", "test_cells"):
             for cell in parse_cells(getattr(self, name), name):
@@ -70,6 +73,11 @@ class MqarSpec:
                 )
         cells, rows = parse_cells(self.cells, "cells"), parse_rows(self.rows)
         require(len(cells) == len(rows), f"rows must be a number for each of the {len(cells)} cells, not {self.rows!r}")
+
+    @property
+    def length(self) -> int:
+        """Of the longest sequences that are trained on."""
+        return max(cell.length for cell in parse_cells(self.cells, "cells"))
 
 
 class Mqar:
@@ -174,7 +182,7 @@ def parse_cells(text: str, name: str) -> list[Cell]:
     """
     try:
         cells = [Cell(*map(int, cell.split("x"))) for cell in text.split(",")]
-    except (TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError):
         raise MemjaxError(f'{name} must be LENGTHxPAIRS with commas, as in "64x4,128x8", not {text!r}') from None
     require(all(cell.pairs >= 1 for cell in cells), f"{name} must have at least 1 pair each, unlike {text!r}")
     require(len(set(cells)) == len(cells), f"{name} must differ from each other, unlike {text!r}")
@@ -189,7 +197,8 @@ def parse_rows(text: str) -> list[int]:
     """
     try:
         rows = [int(part) for part in text.split(",")]
-    except ValueError:
+    except (AttributeError, ValueError):
         rows = [0]
-    require(min(rows) >= 1, f"rows must be whole numbers from 1 with commas, not {text!r}")
+    fit = min(rows) >= 1 and max(rows) <= MOST_ROWS
+    require(fit, f"rows must be whole numbers from 1 to {MOST_ROWS} with commas, not {text!r}")
     return rows

@@ -168,6 +168,19 @@ def test_documents_in_one_row_where_they_cannot_be_are_one_line(layer):
         layer.init(jax.random.key(0), tokens(), reset=jnp.zeros(L, bool))
 
 
+@pytest.mark.parametrize("name", ["attention", "LMM", "MAG", "MAL"])
+@pytest.mark.parametrize(
+    "reset",
+    [jnp.zeros(L - 1, bool), jnp.zeros(L), jnp.array([3, 5]), jnp.array(True), True, [True], jnp.zeros((L, L), bool)],
+)
+def test_what_marks_no_documents_is_one_line(name, reset, unchecked):
+    with pytest.raises(
+        MemjaxError, match=rf"reset must be a bool array \[{L}\], true where a document begins"
+    ) as caught:
+        RESETTING[name].init(jax.random.key(0), tokens(), reset=reset)
+    assert "\n" not in str(caught.value)
+
+
 @every_layer
 def test_no_token_sees_what_comes_after_it(name):
     params = made(name)

@@ -97,18 +97,22 @@ def test_a_segment_of_one_key_does_not_make_a_deep_memory_diverge():
 
 def test_a_deep_memory_reads_no_shards_of_a_stream_and_a_linear_one_does():
     mesh = jax.make_mesh((4,), ("sequence",), axis_types=(AxisType.Auto,), devices=jax.devices()[:4])
+    items = jnp.asarray(np.random.default_rng(2).normal(size=(4, N, WIDTH)), jnp.float32)
     for kind in ("linear", "deep"):
         memory, params = made(kind)
         with jax.set_mesh(mesh):
             run = jax.jit(functools.partial(memory.apply, method=memorize))
             if kind == "linear":
-                run(params, jnp.ones((4, N, WIDTH)))
+                sharded, _ = run(params, items)
                 continue
             with pytest.raises(MemjaxError, match=r"reads no shards of a stream.*set config.mesh.sequence=1"):
-                run(params, jnp.ones((4, N, WIDTH)))
+                run(params, items)
+    memory, params = made("linear")
+    whole, _ = jax.jit(functools.partial(memory.apply, method=memorize))(params, items)
+    assert_close(sharded, whole, 2e-5)
 
 
-@pytest.mark.parametrize("sizes", [{"memory_layers": 0}, {"expansion": 0}])
+@pytest.mark.parametrize("sizes", [{"memory_layers": 0}, {"expansion": 0}, {"memory_layers": 101}])
 def test_sizes_that_cannot_be_are_one_line(sizes):
-    with pytest.raises(MemjaxError, match=f"{next(iter(sizes))} must be at least 1, not 0"):
+    with pytest.raises(MemjaxError, match=f"{next(iter(sizes))} must be at (least 1|most 100), not "):
         memories.create("surprise", **SIZES, **sizes)

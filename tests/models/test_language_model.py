@@ -168,6 +168,19 @@ def test_what_is_no_token_is_one_line(unchecked, tokens, words):
             call()
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"at": [1, 2]}, "at must be an array of places"),
+        ({"at": np.ones(2)}, "at must be an array of places"),
+        ({"reset": np.zeros(3, bool)}, "reset must be a bool array"),
+    ],
+)
+def test_places_and_documents_that_cannot_be_are_one_line(unchecked, given, words):
+    with pytest.raises(MemjaxError, match=words):
+        model_of("LMM").init(jax.random.key(0), jnp.arange(5), **given)
+
+
 def test_the_state_of_another_model_is_one_line(unchecked):
     _, state = run("LMM")(made("LMM"), TOKENS)
     for other, words in ((state[:1], "a tuple of 2"), (state[0], "another layer's|a tuple of 2")):

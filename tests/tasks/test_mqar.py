@@ -110,10 +110,15 @@ def test_an_example_is_a_function_of_its_index():
         ({"rows": "30,20,0"}, "rows must be whole numbers from 1"),
         ({"rows": "30,20,x"}, "rows must be whole numbers from 1"),
         ({"power": 0.0}, "power must be"),
+        ({"power": 1000.0}, "power must be at most 10"),
+        ({"rows": "30,20,9999999999"}, "rows must be whole numbers from 1 to 2147483648"),
+        ({"rows": 30}, "rows must be whole numbers"),
+        ({"cells": 16}, "cells must be LENGTHxPAIRS"),
+        ({"test": 10**10}, "test must be at most"),
         ({"vocabulary": 10**9}, "vocabulary must be at most"),
     ],
 )
-def test_what_cannot_be_is_one_clear_line(changes, words):
+def test_what_cannot_be_is_one_clear_line(changes, words, unchecked):
     with pytest.raises(MemjaxError, match=words) as caught:
         mqar(**changes)
     assert "\n" not in str(caught.value)

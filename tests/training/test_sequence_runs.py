@@ -204,7 +204,7 @@ def test_texts_of_a_chain_start_in_the_state_that_was_left_and_no_gradient_goes_
     through = jax.jit(jax.grad(lambda p: by_hand(p, lambda state: state)))(params)
     gaps = jax.tree.map(lambda a, b: float(np.abs(a - b).max()), through, slope)
     assert max(jax.tree.leaves(gaps)) > 1e-3  # the example tells them apart
-    with pytest.raises(MemjaxError, match="reads 4 texts in a row, of which the 6 that a device has at once"):
+    with pytest.raises(MemjaxError, match="chains of 4 texts do not divide the 6 of a device"):
         sequence_objective(model, None, 4)(params, None, batch)
 
 
@@ -265,7 +265,10 @@ def test_a_config_is_the_same_after_a_round_trip(file):
         ({"model.loss": "l1"}, "config.model.loss"),
         ({"model.dropout": 1.0}, "dropout"),
         ({"model.carry_state": 1.0}, r"config.model.carry_state must be in \[0, 1\), not 1.0"),
-        ({"model.carry_state": 0.9}, "config.model.carry_state=0.9 reads 16 texts in a row, of which batch_size 8"),
+        (
+            {"model.carry_state": 0.9},
+            "carry_state=0.9 makes chains of 16 texts, but a device has . at once; set config.training.batch_size",
+        ),
         ({"model.time_constant": 0.0}, "time_constant"),
         ({"model.depth": 0}, "depth must be at least 1"),
         ({"model.depth": 101}, "depth must be at most 100,"),
