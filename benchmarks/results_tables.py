@@ -31,6 +31,7 @@ TABLES = {
     "recall": ("recall", runs.by_length),
     "mqar": ("mqar", runs.multi_query),
     "needle": ("needle", runs.by_length),
+    "needle_gates": ("needle_gates", runs.needle_gates),
     "language": ("language", runs.language),
     "memn2n": ("memn2n_joint", runs.memory_network),
     "memn2n_one": ("memn2n_joint_1", runs.memory_network),

@@ -62,6 +62,17 @@ def gradients(found: dict) -> list[str]:
     return lines
 
 
+def needle_gates(found: dict) -> list[str]:
+    """What each head of a run writes and forgets of a text, and how many characters of answers are right."""
+    heads = next(iter(found["runs"].values()))["heads"]
+    names = [f"layer {head['layer'] + 1}, head {head['head'] + 1}: rate / forgotten" for head in heads]
+    lines = [f"| run | {' | '.join(names)} | right % |", "|---" * (len(names) + 2) + "|"]
+    for run, measured in found["runs"].items():
+        cells = [f"{head['rate']:.2f} / {head['forgotten']:.0f}" for head in measured["heads"]]
+        lines.append(f"| {' | '.join([run, *cells])} | {100 * measured['accuracy']:.0f} |")
+    return lines
+
+
 def of_tag(run: dict, tag: str, value: str) -> float | None:
     """Accuracy of a run where a tag has a value; None where the run is older than the tag."""
     return run["metrics"]["tags"].get(tag, {}).get(value, {}).get("accuracy")

@@ -1,0 +1,105 @@
+"""What do the heads of a run's layers write and forget of the text behind a needle, and is the needle found?
+
+    python benchmarks/needle_gates.py runs/needle/lmm-0 [runs/needle/lmm-1 ...]
+
+Of each run of surprise layers on needles, at its newest checkpoint, over 10 texts of 4,096 characters: for each head
+the rate of a write (the median over characters), and how often all is forgotten (the sum of `1 - keep` over a text);
+and the share of characters of the answers that are right. Kept in results/needle_gates.json.
+"""
+
+import argparse
+import json
+import platform
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from memjax.errors import require
+from memjax.experiments.prepare import prepare, trained_parameters
+from memjax.experiments.reading import read_config
+from memjax.experiments.sequence import build_sequence
+from memjax.memories.surprise import surprise_gates
+from memjax.tasks import NeedleSpec
+from memjax.tasks.sequence import NOTHING
+from memjax.training.phase import load_phase
+
+ROOT = Path(__file__).parents[1]
+LENGTH, TEXTS = 4096, 10
+
+
+def gates(folder: Path) -> dict[str, Any]:
+    """What a run's layers do to a text, and what they answer.
+
+    Args:
+        folder: of the run.
+
+    Returns:
+        `step`; `accuracy`, of characters of answers; `heads`, for each layer and head its `rate` and how much it has
+        `forgotten`.
+
+    Raises:
+        MemjaxError: for a run without surprise layers, on another task, or without a checkpoint.
+    """
+    config = read_config(folder)
+    needle = isinstance(config.task, NeedleSpec) and config.model.remembers
+    require(needle, f"{folder} is no run of a surprise memory on needles")
+    experiment = prepare(config)
+    step, _ = load_phase(experiment, folder, experiment.phases[-1])
+    params = trained_parameters(experiment, folder)
+    task, model = experiment.task, build_sequence(config.model, experiment.task.shape)
+    tags = task.examples("test", np.arange(task.size("test")))["length"]
+    rows = np.flatnonzero(tags == task.shape.tags["length"].index(str(LENGTH)))
+    batch = task.examples("test", rows[:: -(-len(rows) // TEXTS)])
+
+    @jax.jit
+    @jax.vmap
+    def read(tokens: jax.Array) -> tuple[jax.Array, Any]:
+        (logits, _), kept = model.apply(
+            params, tokens, capture_intermediates=lambda module, _: module.name == "gates", mutable="intermediates"
+        )
+        return logits.argmax(-1), kept["intermediates"]
+
+    answers, kept = jax.device_get(read(jnp.asarray(batch["tokens"])))
+    asked = batch["target"] != NOTHING
+    settings, heads = config.model, []
+    for layer, (path, logits) in enumerate(jax.tree.leaves_with_path(kept)):
+        assert f"layers_{layer}" in jax.tree_util.keystr(path)
+        log_keep, _, rate = surprise_gates(
+            jnp.asarray(logits),
+            momentum=settings.momentum,
+            forgetting=settings.forgetting,
+            time_constant=settings.time_constant,
+        )
+        forgotten = np.asarray(-jnp.expm1(log_keep)).sum(1).mean(0)
+        rates = np.median(np.asarray(rate) * settings.bound, axis=(0, 1))
+        for head, (lost, written) in enumerate(zip(forgotten, rates, strict=True)):
+            heads.append(
+                {"layer": layer, "head": head, "rate": round(float(written), 3), "forgotten": round(float(lost), 1)}
+            )
+    accuracy = float((answers == batch["target"])[asked].mean())
+    return {"step": int(step), "accuracy": round(accuracy, 3), "heads": heads}
+
+
+def main() -> None:
+    """Measures the runs, and writes the JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path)
+    parser.add_argument("--out", type=Path, default=ROOT / "results" / "needle_gates.json")
+    arguments = parser.parse_args()
+    found = {}
+    for folder in arguments.runs:
+        found[folder.name] = measured = gates(folder)
+        print(folder.name, measured["accuracy"], [(head["rate"], head["forgotten"]) for head in measured["heads"]])
+    names = [f"runs/needle/{run.name}" for run in arguments.runs]
+    command = shlex.join(["python", "benchmarks/needle_gates.py", *names])
+    result = {"command": command, "machine": platform.machine(), "jax": jax.__version__, "runs": found}
+    arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
