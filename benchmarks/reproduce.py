@@ -68,9 +68,9 @@ LAYERS = {
 }
 # Needles; the last ones without what makes them found in texts far longer than those of training.
 PLAIN = ("LMM", "MAG", "LMM no momentum", "LMM no forgetting", "LMM per chunk", "attention")
-NEEDLES = LAYERS | {
-    "LMM no dropout": "lmm",
-    "LMM no state passing": "lmm",
+NEEDLES = {row: f"{layer},carry=1" for row, layer in LAYERS.items()} | {
+    "LMM no dropout": "lmm,carry=1",
+    "LMM no state passing": "lmm,carry=1",
     **{f"{row} plain": LAYERS[row] for row in PLAIN},
 }
 WITHOUT = {
@@ -78,7 +78,7 @@ WITHOUT = {
     "no forgetting": "--config.model.forgetting=False",
     "no dropout": "--config.model.dropout=0.0",
     "no state passing": "--config.model.carry_state=0.0",
-    "plain": "--config.model.dropout=0.0 --config.model.carry_state=0.0 --config.task.longest=16",
+    "plain": "--config.task.longest=16",
 }
 # Cells of LENGTHxPAIRS; of the field's other rules the first.
 MQAR = {

@@ -105,17 +105,16 @@ def surprise_linear(
     check_state(state, start, chunk_size if anchored else None)
     if not k.shape[0]:
         return v, state
-    # By what a memory is multiplied before its gradient is taken.
-    at = jnp.exp(log_keep) if decay_before_gradient else jnp.ones_like(log_keep)
+    begun = jnp.ones_like(lr) if reset is None else 1 - reset
     if reset is not None:
-        log_keep, log_momentum, at = (
-            jnp.where(reset, to, x) for to, x in ((-jnp.inf, log_keep), (-jnp.inf, log_momentum), (0, at))
-        )
-    tokens = tuple(x.astype(dtype) for x in (q, k, v, log_keep, log_momentum, lr, at))
+        log_keep, log_momentum = (jnp.where(reset, -jnp.inf, log) for log in (log_keep, log_momentum))
+    tokens = tuple(x.astype(dtype) for x in (q, k, v, log_keep, log_momentum, lr, begun))
     state = cast(state, dtype)
 
     def step(anchor, state, tokens, mask):
-        return _CHUNKS[impl](anchor, *state, *tokens, mask, slope=slope)
+        *tokens, at = tokens  # by what a memory is multiplied before its gradient is taken
+        at = at * jnp.exp(tokens[3]) if decay_before_gradient else at
+        return _CHUNKS[impl](anchor, *state, *tokens, at, mask, slope=slope)
 
     if anchored:
         state, out = over_anchored_chunks(step, state, tokens, mask, chunk_size)
