@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from memjax.errors import require
-from memjax.experiments.prepare import prepare, trained_parameters
+from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import read_config
 from memjax.experiments.sequence import build_sequence
 from memjax.memories.surprise import surprise_gates
@@ -49,8 +49,7 @@ def gates(folder: Path) -> dict[str, Any]:
     needle = isinstance(config.task, NeedleSpec) and config.model.remembers
     require(needle, f"{folder} is no run of a surprise memory on needles")
     experiment = prepare(config)
-    step, _ = load_phase(experiment, folder, experiment.phases[-1])
-    params = trained_parameters(experiment, folder)
+    step, params = load_phase(experiment, folder, experiment.phases[-1])
     task, model = experiment.task, build_sequence(config.model, experiment.task.shape)
     tags = task.examples("test", np.arange(task.size("test")))["length"]
     rows = np.flatnonzero(tags == task.shape.tags["length"].index(str(LENGTH)))

@@ -66,7 +66,7 @@ LAYERS = {
     "LMM no forgetting": "lmm",
     **{row: f"lmm,rule={rule}" for row, rule in RULE_ROWS.items()},
 }
-# Needles; the last ones without what makes them found in texts far longer than those of training.
+# With state passing and dropout; the plain ones without both, tested up to 16 times the training length.
 PLAIN = ("LMM", "MAG", "LMM no momentum", "LMM no forgetting", "LMM per chunk", "attention")
 NEEDLES = {row: f"{layer},carry=1" for row, layer in LAYERS.items()} | {
     "LMM no dropout": "lmm,carry=1",
@@ -80,7 +80,7 @@ WITHOUT = {
     "no state passing": "--config.model.carry_state=0.0",
     "plain": "--config.task.longest=16",
 }
-# Cells of LENGTHxPAIRS; of the field's other rules the first.
+# A cell, LENGTHxPAIRS, or the mixture of all; then the layer or the rule.
 MQAR = {
     "64x4 LMM": "64x4",
     "64x4 DeltaNet": "64x4,rule=deltanet",

@@ -78,6 +78,12 @@ def of_tag(run: dict, tag: str, value: str) -> float | None:
     return run["metrics"]["tags"].get(tag, {}).get(value, {}).get("accuracy")
 
 
+def of_values(runs: list[dict], tag: str, values: list[str]) -> list[str]:
+    """Accuracy of a row's runs at each value of a tag, "-" where they were not tested."""
+    found = ([of_tag(run, tag, value) for run in runs] for value in values)
+    return ["-" if None in accuracies else percent(accuracies) for accuracies in found]
+
+
 def every_memory(memories: dict, small: dict) -> dict[str, list[dict]]:
     """The runs on evidence, small, at 3,000 steps, of every memory and of every memory without rehearsal."""
     rows = by_row(small["runs"])
@@ -249,8 +255,7 @@ def by_length(found: dict) -> list[str]:
     head = ["accuracy %", *(f"{int(length):,}" for length in lengths), "seeds", "minutes"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for row, runs in rows.items():
-        tested = [[run["metrics"]["tags"]["length"].get(length) for run in runs] for length in lengths]
-        split = [percent([of["accuracy"] for of in found]) if all(found) else "-" for found in tested]
+        split = of_values(runs, "length", lengths)
         minutes = mean(run["seconds"] for run in runs) / 60
         lines.append(f"| {' | '.join([row, *split, str(len(runs)), f'{minutes:.0f}'])} |")
     return lines
@@ -263,8 +268,7 @@ def multi_query(found: dict) -> list[str]:
     head = ["accuracy %", *cells, "width", "numbers of state", "steps", "seeds", "minutes"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for row, runs in rows.items():
-        tested = [[run["metrics"]["tags"]["length x pairs"].get(cell) for run in runs] for cell in cells]
-        split = [percent([of["accuracy"] for of in found]) if all(found) else "-" for found in tested]
+        split = of_values(runs, "length x pairs", cells)
         run, minutes = runs[0], mean(run["seconds"] for run in runs) / 60
         sizes = [f"{run['config']['model']['width']}", f"{run['state_bytes'] // 4:,}", f"{run['step']:,}"]
         lines.append(f"| {' | '.join([row, *split, *sizes, str(len(runs)), f'{minutes:.0f}'])} |")

@@ -178,13 +178,9 @@ def sequence_objective(model: SequenceModel, asked: int | None = None, chain: in
 
     def one(params: Params, example: Example, state: State) -> tuple[Metrics, State]:
         rngs = {"dropout": example["key"]}
-        at, target = asked_places(example["target"], asked)
-        logits, state = model.apply(
-            params, example["tokens"], state, at=at, reset=example.get("reset"), train=True, rngs=rngs
-        )
-        real = target != NOTHING
-        metrics = answer_metrics(logits, jnp.where(real, target, 0))
-        return {name: jnp.where(real, value, 0).sum() / real.sum() for name, value in metrics.items()}, state
+        sums, state = _answered(model, asked, params, example, state, train=True, rngs=rngs)
+        count = sums.pop("count")
+        return {name: value / count for name, value in sums.items()}, state
 
     def chained(params: Params, frozen: Params, examples: Example) -> Metrics:
         def step(state, example):
@@ -202,10 +198,7 @@ def sequence_objective(model: SequenceModel, asked: int | None = None, chain: in
 
     def loss(params: Params, frozen: Params, batch: Example) -> tuple[Array, Metrics]:
         rows = len(batch["tokens"])
-        require(
-            rows % chain == 0,
-            f"chains of {chain} texts do not divide the {rows} of a device and microbatch",
-        )
+        require(rows % chain == 0, f"chains of {chain} texts do not divide the {rows} of a device and microbatch")
         chains = jax.tree.map(lambda x: x.reshape(-1, chain, *x.shape[1:]), batch)
         return mean_objective(chained, total)(params, frozen, chains)
 
@@ -224,6 +217,17 @@ def asked_places(
         return None, target
     at = jnp.argsort(target == NOTHING, stable=True)[:most]
     return at, target[at]
+
+
+def _answered(
+    model: SequenceModel, asked: int | None, params: Params, example: Example, state: State, **options: Any
+) -> tuple[Metrics, State]:
+    """Sums over the targets of a sequence, or of a part of one: of its metrics, and their `count`; and the state."""
+    at, target = asked_places(example["target"], asked)
+    logits, state = model.apply(params, example["tokens"], state, at=at, reset=example.get("reset"), **options)
+    real = target != NOTHING
+    metrics = answer_metrics(logits, jnp.where(real, target, 0)) | {"count": jnp.ones_like(logits[:, 0])}
+    return {name: jnp.where(real, value, 0).sum() for name, value in metrics.items()}, state
 
 
 def measure_sequence(
@@ -248,15 +252,11 @@ def measure_sequence(
         blocks["reset"] = jnp.pad(example["reset"], padding).reshape(-1, block)
 
     def step(state, example):
-        at, target = asked_places(example["target"], asked)
-        logits, state = model.apply(params, example["tokens"], state, at=at, reset=example.get("reset"))
-        real = target != NOTHING
-        metrics = answer_metrics(logits, jnp.where(real, target, 0))
-        of_each = metrics["answer_loss"], metrics["accuracy"], jnp.ones_like(logits[:, 0])
-        return state, jnp.stack([jnp.where(real, x, 0).sum() for x in of_each])
+        sums, state = _answered(model, asked, params, example, state)
+        return state, sums
 
     _, sums = jax.lax.scan(step, model.apply(params, method="initial_state"), blocks)
-    loss, correct, targets = sums.sum(0)
+    loss, correct, targets = (sums[name].sum() for name in ("answer_loss", "accuracy", "count"))
     if answer > 1:
         return MetricSums(loss, targets, (correct == targets).astype(jnp.float32), jnp.ones(()))
     return MetricSums(loss, targets, correct, targets)

@@ -34,7 +34,7 @@ class HeadMemory(nn.Module):
     def initial_state(self) -> ops.SurpriseState:
         """Of memories that have read nothing."""
         own = self.settings
-        state = empty_memory(own.heads, own.width) if not own.deep else zero_momentum(tuple(self.start))
+        state = zero_momentum(self.start) if own.deep else empty_memory(own.heads, own.width)
         if own.gradient_at == "token":
             return state
         return ops.SurpriseState(state.memory, state.momentum, anchor=state.memory, within=0)

@@ -123,7 +123,7 @@ class SurpriseMemory(Memory):
         self.read_out = self.param("read_out", nn.initializers.lecun_normal(), (self.width, self.width))
 
     def initial_state(self) -> ops.SurpriseState:
-        return zero_momentum(tuple(self.start)) if self.deep else empty_memory(self.memory_heads, self.width)
+        return zero_momentum(self.start) if self.deep else empty_memory(self.memory_heads, self.width)
 
     def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Tokens:
         check_items(items, self.width)

@@ -105,16 +105,18 @@ def surprise_linear(
     check_state(state, start, chunk_size if anchored else None)
     if not k.shape[0]:
         return v, state
-    begun = jnp.ones_like(lr) if reset is None else 1 - reset
+    at = jnp.ones_like(lr)  # by what a memory is multiplied before its gradient is taken
     if reset is not None:
         log_keep, log_momentum = (jnp.where(reset, -jnp.inf, log) for log in (log_keep, log_momentum))
-    tokens = tuple(x.astype(dtype) for x in (q, k, v, log_keep, log_momentum, lr, begun))
+        at = jnp.where(reset, 0, at)
+    tokens = tuple(x.astype(dtype) for x in (q, k, v, log_keep, log_momentum, lr, at))
     state = cast(state, dtype)
 
     def step(anchor, state, tokens, mask):
-        *tokens, at = tokens  # by what a memory is multiplied before its gradient is taken
-        at = at * jnp.exp(tokens[3]) if decay_before_gradient else at
-        return _CHUNKS[impl](anchor, *state, *tokens, at, mask, slope=slope)
+        q, k, v, log_keep, log_momentum, lr, at = tokens
+        if decay_before_gradient:  # here, where padding is no NaN any more
+            at = at * jnp.exp(log_keep)
+        return _CHUNKS[impl](anchor, *state, q, k, v, log_keep, log_momentum, lr, at, mask, slope=slope)
 
     if anchored:
         state, out = over_anchored_chunks(step, state, tokens, mask, chunk_size)

@@ -12,7 +12,7 @@ from memjax.tasks.sequence import NOTHING, SequenceShape
 from memjax.tasks.stream_task import Batch, Split, check_indices
 
 LONGEST = 2**16  # tokens of a sequence, and ids: more is a mistake
-MOST_ROWS = 2**31
+MOST_ROWS = 2**31  # of a cell: more is a mistake
 FILLER = 0  # the token where nothing stands
 
 
@@ -99,7 +99,6 @@ class Mqar:
     def __init__(self, spec: MqarSpec):
         self.spec = spec
         self._train, self._test = parse_cells(spec.cells, "cells"), parse_cells(spec.test_cells, "test_cells")
-        self._rows = parse_rows(spec.rows)
         self._tags = list(dict.fromkeys([*self._test, *self._train]))
         self.shape = SequenceShape(
             vocabulary=spec.vocabulary,
@@ -109,17 +108,20 @@ class Mqar:
         )
 
     def size(self, split: Split) -> int:
-        return sum(self._rows) if split == "train" else getattr(self.spec, split) * len(self._cells(split))
+        return sum(self._rows(split))
 
-    def _cells(self, split: Split) -> list[Cell]:
-        return self._test if split == "test" else self._train
+    def _rows(self, split: Split) -> list[int]:
+        """How many examples each cell of a split has."""
+        if split == "train":
+            return parse_rows(self.spec.rows)
+        return [getattr(self.spec, split)] * len(self._test if split == "test" else self._train)
 
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
         indices = check_indices(indices, self.size(split), split)
-        cells, keys = self._cells(split), example_keys(self.spec.seed, 11, split, indices)
-        rows = self._rows if split == "train" else [getattr(self.spec, split)] * len(cells)
-        of_cell = np.searchsorted(np.cumsum(rows), indices, side="right")
-        length = max(cell.length for cell in (cells if split != "test" else [cells[i] for i in set(of_cell)]))
+        cells = self._test if split == "test" else self._train
+        keys = example_keys(self.spec.seed, 11, split, indices)
+        of_cell = np.searchsorted(np.cumsum(self._rows(split)), indices, side="right")
+        length = max(cells[i].length for i in of_cell) if split == "test" else self.spec.length
         tokens = np.full((len(indices), length), FILLER, np.int32)
         target = np.full_like(tokens, NOTHING)
         for i in np.unique(of_cell):

@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-import numpy as np
-
 from memjax.errors import MemjaxError, require
 from memjax.tasks.stream_task import Batch, check_batch, check_ids, check_tags, require_fields
 from memjax.typing import Examples
@@ -62,11 +60,11 @@ def _check(shape: SequenceShape, batch: Batch) -> None:
         tokens.shape == target.shape and tokens.ndim == 2,
         f"tokens and target must be [B, L], both, not {list(tokens.shape)} and {list(target.shape)}",
     )
-    reset = batch.get("reset", np.zeros(tokens.shape, bool))
-    require(
-        reset.shape == tokens.shape and reset.dtype == bool,
-        f"reset must be [B, L] of bool, as tokens are {list(tokens.shape)}, not {list(reset.shape)} of {reset.dtype}",
-    )
+    if (reset := batch.get("reset")) is not None:
+        require(
+            reset.shape == tokens.shape and reset.dtype == bool,
+            f"reset must be [B, L] of bool, here {list(tokens.shape)}, not {list(reset.shape)} of {reset.dtype}",
+        )
     check_ids("the tokens have ids", tokens, 0, shape.vocabulary)
     check_ids("the targets have ids", target, NOTHING, shape.vocabulary)
     asked = (target != NOTHING).sum(axis=1)
