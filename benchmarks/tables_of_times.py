@@ -175,3 +175,19 @@ def worlds(found: dict) -> list[str]:
     for row in found["learning"]["rows"]:
         lines.append(f"| learned retention, {row['contender']} | {row['steps_per_second']:,.0f} |")
     return [*lines, f"| mazes walked, memjax | {found['mazes']['steps_per_second']:,.0f} |"]
+
+
+def kernel(found: dict) -> list[str]:
+    """What a kernel of one chunk and head computes and moves, and the tokens per second that this allows."""
+    devices = list(found["devices"])
+    head = ["C, d", "", "Mflop", "KB", "flop per byte", "KB by products alone"]
+    lines = [f"| {' | '.join([*head, *(f'{name}, million tokens/s' for name in devices)])} |"]
+    lines.append("|---" * (len(head) + len(devices)) + "|")
+    for row in found["rows"]:
+        cells = [f"{row['C']}, {row['d']}", row["job"], f"{row['flops'] / 1e6:.1f}", f"{row['bytes'] / 1e3:.0f}"]
+        cells += [f"{row['flops'] / row['bytes']:.0f}", f"{row['bytes_of_products'] / 1e3:,.0f}"]
+        for name in devices:
+            pace, without = (row[name][key] / 1e6 for key in ("tokens_per_s", "without"))
+            cells.append(f"{pace:.0f} ({without:.0f})")
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines

@@ -17,7 +17,7 @@ from memjax.typing import Any, Array
 
 S = TypeVar("S", bound="SurpriseSettings")
 GRADIENTS = ("token", "chunk")
-IMPLS = ("closed_form", "sequential")
+IMPLS = ("closed_form", "pallas", "sequential")
 
 
 @old_keyword("retention", new="time_constant")
@@ -45,7 +45,8 @@ class SurpriseSettings:
         memory_norm: a layer norm behind the memory's last matrix, with a learned scale; such a memory is deep.
         loss: what surprises: "l2", "huber" or "l3", as of `ops.surprise_linear`.
         decay_before_gradient: the gradient is taken at the memory that has forgotten already; for linear memories.
-        impl: "closed_form"; or "sequential", token by token, faster where nothing is trained on a CPU.
+        impl: "closed_form"; "pallas", the same with a kernel for each chunk, for linear memories on a TPU or GPU; or
+            "sequential", token by token, faster where nothing is trained on a CPU.
         dtype: of the products.
 
     Raises:
@@ -72,7 +73,7 @@ class SurpriseSettings:
     memory_norm: bool = False
     loss: LossName = "l2"
     decay_before_gradient: bool = False
-    impl: Literal["closed_form", "sequential"] = "closed_form"
+    impl: Literal["closed_form", "pallas", "sequential"] = "closed_form"
     dtype: Any = jnp.float32
 
     renamed_keywords: ClassVar[dict[str, str]]
@@ -94,6 +95,10 @@ class SurpriseSettings:
         require(
             chunked or self.loss == "l2" or self.impl == "sequential",
             f"loss={self.loss} has no closed form per token; set gradient_at=chunk or impl=sequential",
+        )
+        require(
+            not (self.deep and self.impl == "pallas"),
+            "impl=pallas is for linear memories; set impl=closed_form, or memory_layers=1 without memory_norm",
         )
         require(
             not (self.deep and self.decay_before_gradient),

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from memjax.errors import require
 from memjax.ops import surprise_chunk as chunk
 from memjax.ops.checked import checked
+from memjax.ops.surprise_kernel import kernel_chunk
 from memjax.ops.surprise_losses import SLOPES, LossName
 from memjax.ops.surprise_recurrence import momentum_recurrence
 from memjax.ops.surprise_state import (
@@ -23,7 +24,7 @@ from memjax.ops.surprise_state import (
 )
 from memjax.typing import Array, Bool, Float
 
-Impl = Literal["closed_form", "associative", "sequential"]
+Impl = Literal["closed_form", "pallas", "associative", "sequential"]
 
 
 @checked
@@ -72,8 +73,9 @@ def surprise_linear(
         loss: of `r = k_t M - v_t`: "l2", `1/2 |r|^2`; "huber", `1/2 r^2` of numbers within 1 of 0, beyond that linear;
             "l3", `1/3 |r|^3` (Miras, 2504.13173). All but l2 want gradient_at="chunk" or impl="sequential".
         impl: "closed_form" solves a chunk by products of matrices, and stores a state per chunk for the gradient;
-            "associative" scans the affine maps of the states, "sequential" goes token by token: both store a state per
-            token.
+            "pallas" does so in one kernel, for TPUs and GPUs (a GPU's chunk_size, dk and dv must be powers of two from
+            16 on), and is interpreted on a CPU, for tests. "associative" scans the affine maps of the states,
+            "sequential" goes token by token: both store a state per token.
 
     Returns:
         What each token read, and the state after the last one.
@@ -187,4 +189,4 @@ def _sequential(anchor, memory, momentum, q, k, v, log_keep, log_momentum, lr, a
     return jax.lax.scan(step, (memory, momentum), (q, k, v, jnp.exp(log_keep), jnp.exp(log_momentum), lr, at, mask))
 
 
-_CHUNKS = {"closed_form": _closed_form, "associative": _associative, "sequential": _sequential}
+_CHUNKS = {"closed_form": _closed_form, "pallas": kernel_chunk, "associative": _associative, "sequential": _sequential}

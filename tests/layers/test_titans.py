@@ -243,6 +243,18 @@ def test_every_layer_hands_its_settings_to_its_memory(layer):
     assert memory.settings == SurpriseSettings(WIDTH, HEADS, persistent=persistent, **settings)
 
 
+@pytest.mark.parametrize("name", ["LMM", "MAC"])
+def test_a_layer_with_a_kernel_for_each_chunk_is_the_same_layer(name):
+    def total(impl, params):
+        out, state = LAYERS[name].clone(impl=impl).apply(params, tokens())
+        return (out**2).sum() + sum((leaf**2).sum() for leaf in jax.tree.leaves(state))
+
+    both = [
+        jax.jit(jax.value_and_grad(functools.partial(total, impl)))(made(name)) for impl in ("pallas", "closed_form")
+    ]
+    assert_close(*both, 1e-4)
+
+
 def test_a_key_that_fills_a_chunk_makes_no_memory_diverge():
     """Without the bound that the settings derive it does, momentum or none."""
     for momentum in (True, False):
@@ -336,6 +348,10 @@ SOUND = {"width": 8, "heads": 2}
         (
             {"memory_norm": True, "decay_before_gradient": True, "gradient_at": "chunk", "chunk": 4},
             "decay_before_gradient is for linear memories",
+        ),
+        (
+            {"memory_layers": 2, "impl": "pallas", "gradient_at": "chunk", "chunk": 4},
+            "impl=pallas is for linear memories; set impl=closed_form",
         ),
         ({"chunk": 0}, "chunk must be at least 1, not 0"),
         ({"time_constant": 0.0}, "time_constant must be above 0 and at most 1e6, not 0.0"),

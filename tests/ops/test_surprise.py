@@ -17,7 +17,8 @@ from oracles.surprise import DK, DV, tokens
 
 from memjax import MemjaxError, ops
 
-LINEAR = ("closed_form", "associative", "sequential")
+DEEP = ("closed_form", "associative", "sequential")
+LINEAR = (*DEEP, "pallas")
 KINDS = {
     "token": {"gradient_at": "token"},
     "chunk": {"gradient_at": "chunk"},
@@ -89,7 +90,7 @@ def test_a_stream_cut_anywhere_is_one_call(cuts, size, seed, gradient_at, known)
     assert_close(got, expected(arrays, state, np.ones(12), gradient_at, size), 1e-10)
 
 
-@pytest.mark.parametrize("impl", LINEAR)
+@pytest.mark.parametrize("impl", DEEP)
 @pytest.mark.parametrize("cuts", [(1, 2), (3, 8), range(1, 12)])
 def test_a_deep_memory_cut_anywhere_is_one_call(rng, cuts, impl):
     arrays, mask = tokens(rng, 12), np.arange(12) % 5 != 3
@@ -135,7 +136,7 @@ def test_a_memory_may_be_surprised_by_another_loss(rng, loss, impl):
     )
 
 
-@pytest.mark.parametrize("impl", LINEAR)
+@pytest.mark.parametrize("impl", DEEP)
 @pytest.mark.parametrize("loss", ["l2", "huber", "l3"])
 def test_a_deep_memory_has_any_loss_and_a_norm_behind_it(rng, loss, impl):
     arrays = tokens(rng, 9)
@@ -161,7 +162,7 @@ def test_whatever_surprises_all_ways_have_one_gradient(rng, loss):
         return (out**2).sum() + sum((w**2).sum() for w in state.memory)
 
     with jax.enable_x64(True):
-        slopes = [jax.jit(jax.grad(functools.partial(read, impl), (0, 1)))(weights, arrays) for impl in LINEAR]
+        slopes = [jax.jit(jax.grad(functools.partial(read, impl), (0, 1)))(weights, arrays) for impl in DEEP]
     for other in slopes[1:]:
         assert_close(other, slopes[0], 1e-9)
 
