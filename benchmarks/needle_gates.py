@@ -4,11 +4,14 @@
 
 Of each run of surprise layers on needles, at its newest checkpoint, over 10 texts of 4,096 characters: for each head
 the rate of a write (the median over characters), and how often all is forgotten (the sum of `1 - keep` over a text);
-and the share of characters of the answers that are right. Kept in results/needle_gates.json.
+and the share of characters of the answers that are right. Where is a needle lost? Of texts with the needle in their
+first two fifths the question is also read from states put together: the last block's as it was in the middle of the
+text, those of the blocks below from its end, and the other way round. Kept in results/needle_gates.json.
 """
 
 import argparse
 import json
+import math
 import platform
 import shlex
 import sys
@@ -24,12 +27,15 @@ from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import read_config
 from memjax.experiments.sequence import build_sequence
 from memjax.memories.surprise import surprise_gates
+from memjax.models import SequenceModel
 from memjax.tasks import NeedleSpec
 from memjax.tasks.sequence import NOTHING
 from memjax.training.phase import load_phase
+from memjax.typing import Batch, Params
 
 ROOT = Path(__file__).parents[1]
 LENGTH, TEXTS = 4096, 10
+QUESTION = 40  # characters at a text's end, in which the question and its answer are
 
 
 def gates(folder: Path) -> dict[str, Any]:
@@ -40,7 +46,8 @@ def gates(folder: Path) -> dict[str, Any]:
 
     Returns:
         `step`; `accuracy`, of characters of answers; `heads`, for each layer and head its `rate` and how much it has
-        `forgotten`.
+        `forgotten`; `last_then` and `lower_then`, the accuracy with the last block's state of the middle of a text, and
+        with those of the blocks below; `from_end`, without either, of the same texts.
 
     Raises:
         MemjaxError: for a run without surprise layers, on another task, or without a checkpoint.
@@ -74,6 +81,8 @@ def gates(folder: Path) -> dict[str, Any]:
             forgetting=settings.forgetting,
             time_constant=settings.time_constant,
         )
+        horizon = settings.lower_horizon if layer < settings.depth - 1 else settings.horizon
+        log_keep = log_keep + (math.log1p(-1 / horizon) if horizon else 0)
         forgotten = np.asarray(-jnp.expm1(log_keep)).sum(1).mean(0)
         rates = np.median(np.asarray(rate) * settings.bound, axis=(0, 1))
         for head, (lost, written) in enumerate(zip(forgotten, rates, strict=True)):
@@ -81,7 +90,35 @@ def gates(folder: Path) -> dict[str, Any]:
                 {"layer": layer, "head": head, "rate": round(float(written), 3), "forgotten": round(float(lost), 1)}
             )
     accuracy = float((answers == batch["target"])[asked].mean())
-    return {"step": int(step), "accuracy": round(accuracy, 3), "heads": heads}
+    early = task.examples("test", rows[task.examples("test", rows)["depth"] <= 1])
+    return {"step": int(step), "accuracy": round(accuracy, 3), "heads": heads, **put_together(model, params, early)}
+
+
+def put_together(model: SequenceModel, params: Params, batch: Batch) -> dict[str, float]:
+    """Accuracy of characters, where the question is read from states of the middle of a text and of its end.
+
+    Args:
+        model: of surprise layers.
+        params: its parameters.
+        batch: texts with the needle in their first half.
+    """
+
+    @jax.jit
+    @jax.vmap
+    def read(tokens: jax.Array, target: jax.Array) -> dict[str, jax.Array]:
+        half, asked = len(tokens) // 2, target[-QUESTION:]
+        _, then = model.apply(params, tokens[:half])
+        _, now = model.apply(params, tokens[half:-QUESTION], then)
+        states = {
+            "from_end": now,
+            "last_then": (*now[:-1], then[-1]),
+            "lower_then": (*then[:-1], now[-1]),
+        }
+        right = {name: model.apply(params, tokens[-QUESTION:], s)[0].argmax(-1) == asked for name, s in states.items()}
+        return {name: (one & (asked != NOTHING)).sum() / (asked != NOTHING).sum() for name, one in right.items()}
+
+    found = read(jnp.asarray(batch["tokens"]), jnp.asarray(batch["target"]))
+    return {name: round(float(values.mean()), 3) for name, values in found.items()}
 
 
 def main() -> None:

@@ -66,16 +66,23 @@ LAYERS = {
     "LMM no forgetting": "lmm",
     **{row: f"lmm,rule={rule}" for row, rule in RULE_ROWS.items()},
 }
-# With state passing and dropout; the plain ones without both, tested up to 16 times the training length.
+# Trained for texts far longer than those of training; with state passing and dropout alone ("carry"); and plain, tested
+# up to 16 times the training length.
 PLAIN = ("LMM", "MAG", "LMM no momentum", "LMM no forgetting", "LMM per chunk", "attention")
-NEEDLES = {row: f"{layer},carry=1" for row, layer in LAYERS.items()} | {
-    "LMM no dropout": "lmm,carry=1",
-    "LMM no state passing": "lmm,carry=1",
+NEEDLES = {row: f"{layer},long=1" for row, layer in LAYERS.items()} | {
+    "LMM one horizon": "lmm,long=1",
+    "LMM no gate cost": "lmm,long=1",
+    "LMM no dropout": "lmm,long=1",
+    "LMM no state passing": "lmm,long=1",
+    "LMM carry": "lmm,carry=1",
+    "MAC carry": "mac,carry=1",
     **{f"{row} plain": LAYERS[row] for row in PLAIN},
 }
 WITHOUT = {
     "no momentum": "--config.model.momentum=False",
     "no forgetting": "--config.model.forgetting=False",
+    "one horizon": "--config.model.lower_horizon=0.0",
+    "no gate cost": "--config.model.gate_cost=0.0",
     "no dropout": "--config.model.dropout=0.0",
     "no state passing": "--config.model.carry_state=0.0",
     "plain": "--config.task.longest=16",

@@ -63,13 +63,19 @@ def gradients(found: dict) -> list[str]:
 
 
 def needle_gates(found: dict) -> list[str]:
-    """What each head of a run writes and forgets of a text, and how many characters of answers are right."""
+    """What each head of a run writes and forgets, how many characters are right, and from states put together."""
     heads = next(iter(found["runs"].values()))["heads"]
     names = [f"layer {head['layer'] + 1}, head {head['head'] + 1}: rate / forgotten" for head in heads]
-    lines = [f"| run | {' | '.join(names)} | right % |", "|---" * (len(names) + 2) + "|"]
+    states = {
+        "from_end": "early needle, right %",
+        "last_then": "last layer as then",
+        "lower_then": "first layer as then",
+    }
+    lines = [f"| run | {' | '.join([*names, 'right %', *states.values()])} |", "|---" * (len(names) + 5) + "|"]
     for run, measured in found["runs"].items():
         cells = [f"{head['rate']:.2f} / {head['forgotten']:.0f}" for head in measured["heads"]]
-        lines.append(f"| {' | '.join([run, *cells])} | {100 * measured['accuracy']:.0f} |")
+        cells += [f"{100 * measured[name]:.0f}" for name in ("accuracy", *states)]
+        lines.append(f"| {' | '.join([run, *cells])} |")
     return lines
 
 

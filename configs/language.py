@@ -37,13 +37,14 @@ def get_config(arg: str = "ptb") -> ConfigDict:
     config.model.update(hidden=400 if words else 256, window=64, persistent=0)
     config.model.update(momentum=True, forgetting=True, time_constant=1000.0)
     config.model.update(gradient_at="token", chunk=32)
-    config.model.update(memory_layers=1, expansion=2, memory_norm=False, rate_bound=0.0)
+    config.model.update(memory_layers=1, expansion=2, memory_norm=False, horizon=0.0, rate_bound=0.0)
     config.model.update(loss="l2", decay_before_gradient=False, impl="closed_form")
     if values["layer"] not in ("attention", "memn2n"):  # which has no memory
         config.model.update(rule(values["rule"]))
     if config.model.gradient_at == "chunk":  # with MAC a segment
         config.model.chunk = config.model.window
     config.model.update(dropout=0.3 if words else 0.0, carry_state=0.0, dtype="float32")
+    config.model.update(lower_horizon=0.0, gate_cost=0.0)
 
     if values["layer"] == "memn2n":  # the paper's sizes; it has no dropout, and plain SGD until nothing improves
         config.task.length = 256

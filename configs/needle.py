@@ -6,6 +6,8 @@
     memjax train --config=configs/needle.py:lmm,rule=titans_chunked   gradients at the start of each chunk
     memjax train --config=configs/needle.py:lmm,rule=titans_deep      memories of two layers, gradients per chunk
     memjax train --config=configs/needle.py:lmm,carry=1             state passing between texts, and dropout
+    memjax train --config=configs/needle.py:lmm,long=1              that, a short memory below a long one, and a cost of
+                                                                    what gates write and forget
     memjax train --config=configs/needle.py:mac                     or mag, mal; attention: a window, no memory
 
 Trained on texts of 256 characters, tested on 256 to 16,384; results: results/needle.json. Titans (2501.00663), Table 2,
@@ -24,10 +26,11 @@ LAYERS = ("attention", "lmm", "mac", "mag", "mal")
 
 
 def get_config(arg: str = "lmm") -> ConfigDict:
-    """The layer named before the first comma, or by layer=; then needle=, haystack=, rule=, carry=, seed=."""
+    """The layer named before the first comma, or by layer=; then needle=, haystack=, rule=, carry=, long=, seed=."""
     layer, values = parse_arg(
-        arg, "lmm", layer="", needle="passkey", haystack="noise", rule="titans", carry=False, seed=0
+        arg, "lmm", layer="", needle="passkey", haystack="noise", rule="titans", carry=False, long=False, seed=0
     )
+    carry, long = values["carry"] or values["long"], values["long"]
     layer = values["layer"] or layer
     if layer not in LAYERS:
         raise unknown("variant of configs/needle.py", layer, LAYERS)
@@ -42,13 +45,15 @@ def get_config(arg: str = "lmm") -> ConfigDict:
         persistent=0,
         momentum=True,
         forgetting=True,
-        time_constant=1000.0,
-        dropout=0.1 if values["carry"] else 0.0,
-        carry_state=0.95 if values["carry"] else 0.0,
+        time_constant=100_000.0 if long else 1000.0,
+        dropout=0.1 if carry else 0.0,
+        carry_state=0.95 if carry else 0.0,
+        lower_horizon=32.0 if long and layer != "attention" else 0.0,
+        gate_cost=0.3 if long and layer != "attention" else 0.0,
         dtype="float32",
     )
     config.model.update(gradient_at="token", chunk=32)
-    config.model.update(memory_layers=1, expansion=2, memory_norm=False, rate_bound=0.0)
+    config.model.update(memory_layers=1, expansion=2, memory_norm=False, horizon=0.0, rate_bound=0.0)
     config.model.update(loss="l2", decay_before_gradient=False, impl="closed_form")
     if layer != "attention":  # which has no memory
         config.model.update(rule(values["rule"]))

@@ -39,10 +39,12 @@ def get_config(arg: str = "lmm") -> ConfigDict:
         time_constant=1000.0,
         dropout=0.0,
         carry_state=0.0,
+        lower_horizon=0.0,
+        gate_cost=0.0,
         dtype="float32",
     )
     config.model.update(gradient_at="token", chunk=16)
-    config.model.update(memory_layers=1, expansion=2, memory_norm=False, rate_bound=0.0)
+    config.model.update(memory_layers=1, expansion=2, memory_norm=False, horizon=0.0, rate_bound=0.0)
     config.model.update(loss="l2", decay_before_gradient=False, impl="closed_form")
     if layer != "attention":  # which has no memory
         config.model.update(rule(values["rule"]))

@@ -14,7 +14,9 @@ from memjax.checks import LARGEST_WIDTH, at_least, at_most, check_counts, check_
 from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
 from memjax.errors import require
 from memjax.experiments.family import Compared, DtypeName, Family, require_whole_streams
-from memjax.layers import LMM, MAC, MAG, MAL, SurpriseSettings, WindowAttention
+from memjax.layers import LMM, MAC, MAG, MAL, SurpriseSettings, WindowAttention, gate_cost
+from memjax.layers.head_memory import COSTS
+from memjax.layers.surprise_settings import check_horizon
 from memjax.models import LanguageModel, MemN2NLanguage, SequenceModel
 from memjax.models.language_model import BLOCK
 from memjax.reporting.description import ACCURACY, ERROR, Column, Report, tag_panels
@@ -25,7 +27,7 @@ from memjax.training.evaluate import MetricSums
 from memjax.training.objective import Example, Loss, Metrics, answer_metrics, mean_objective
 from memjax.training.phase import Phase, Recipe, state_bytes
 from memjax.training.sharding import make_mesh, row_parts
-from memjax.typing import Array, Int, Key, Params, Split, State
+from memjax.typing import Array, Int, Key, Params, PyTree, Split, State
 
 LAYERS = {"attention": WindowAttention, "lmm": LMM, "mac": MAC, "mag": MAG, "mal": MAL}
 
@@ -42,6 +44,8 @@ class SequenceModelConfig(SurpriseSettings):
         dropout: the share of what training zeroes, in [0, 1).
         carry_state: the least share of the texts of a batch that training starts in the state another text left, in
             [0, 1): they are read in chains, of a power of two each, without a gradient from one text to the one before.
+        lower_horizon: the `horizon` of all blocks but the last, which then are short memories below a long one.
+        gate_cost: the weight in the loss of `memjax.layers.gate_cost`: of writing and forgetting without need.
         dtype: of the products.
     """
 
@@ -51,6 +55,8 @@ class SequenceModelConfig(SurpriseSettings):
     window: int
     dropout: float
     carry_state: float = 0.0
+    lower_horizon: float = 0.0
+    gate_cost: float = 0.0
     dtype: DtypeName = "float32"
 
     def __post_init__(self):
@@ -72,6 +78,13 @@ class SequenceModelConfig(SurpriseSettings):
             )
         for name in ("dropout", "carry_state"):
             require(0 <= getattr(self, name) < 1, f"{name} must be in [0, 1), not {getattr(self, name)}")
+        check_horizon(self.lower_horizon, "lower_horizon")
+        require(0 <= self.gate_cost <= 1e6, f"gate_cost must be from 0 to 1e6, not {self.gate_cost}")
+        for name in ("horizon", "lower_horizon", "gate_cost"):
+            require(
+                self.remembers or not getattr(self, name),
+                f"{name} is for layers with a surprise memory; {self.layer} has none; set it to 0",
+            )
         require(
             self.remembers or (self.gradient_at == "token" and not self.deep),
             f"gradient_at=chunk and deep memories are for layers with a surprise memory; {self.layer} has none",
@@ -137,9 +150,10 @@ def build_sequence(model: SequenceModelConfig, shape: SequenceShape) -> Sequence
     layer = LAYERS[model.layer]
     settings: dict[str, Any] = dataclasses.asdict(model) | {"dtype": dtype}
     own = {field.name: settings[field.name] for field in dataclasses.fields(layer) if field.name in settings}
-    return LanguageModel(
-        shape.vocabulary, model.width, model.depth, model.hidden, partial(layer, **own), model.dropout, dtype
-    )
+    make: Any = partial(layer, **own)
+    if model.lower_horizon:
+        make = (partial(make, horizon=model.lower_horizon),) * (model.depth - 1) + (make,)
+    return LanguageModel(shape.vocabulary, model.width, model.depth, model.hidden, make, model.dropout, dtype)
 
 
 def sequence_recipe(config: SequenceConfig, task: SequenceTask) -> Recipe:
@@ -152,7 +166,7 @@ def sequence_recipe(config: SequenceConfig, task: SequenceTask) -> Recipe:
         f"config.model.carry_state={config.model.carry_state} makes chains of {chain} texts, but a device has {rows} "
         f"at once; set config.training.batch_size to a multiple of {chain * parts}, or lower carry_state",
     )
-    objective = sequence_objective(model, shape.asked, config.model.chain)
+    objective = sequence_objective(model, shape.asked, config.model.chain, config.model.gate_cost)
     measure = partial(measure_sequence, model, shape.answer, BLOCK, shape.asked)
     phase = Phase("train", config.training.steps, partial(init_sequence, model), objective, measure)
 
@@ -166,7 +180,9 @@ def sequence_recipe(config: SequenceConfig, task: SequenceTask) -> Recipe:
     return Recipe(_label(config.model), (phase,), Layout(partial(check_batch, shape)), facts, report)
 
 
-def sequence_objective(model: SequenceModel, asked: int | None = None, chain: int = 1) -> Loss:
+def sequence_objective(
+    model: SequenceModel, asked: int | None = None, chain: int = 1, gate_weight: float = 0.0
+) -> Loss:
     """Mean answer loss over the targets of each sequence, then over the batch; whole sequences at once.
 
     Args:
@@ -174,13 +190,16 @@ def sequence_objective(model: SequenceModel, asked: int | None = None, chain: in
         asked: the most targets of a sequence, if few are; a target more would be left out.
         chain: so many neighbours in a batch are read one after another, each from the state that the one before left,
             through which there is no gradient ("state passing").
+        gate_weight: of `gate_cost`, which is added to the loss, so that memories write and forget no more than answers
+            need.
     """
 
     def one(params: Params, example: Example, state: State) -> tuple[Metrics, State]:
         rngs = {"dropout": example["key"]}
-        sums, state = _answered(model, asked, params, example, state, train=True, rngs=rngs)
+        sums, state, costs = _answered(model, asked, params, example, state, train=True, rngs=rngs)
         count = sums.pop("count")
-        return {name: value / count for name, value in sums.items()}, state
+        told = {"gate_cost": gate_cost(costs)} if gate_weight else {}
+        return {name: value / count for name, value in sums.items()} | told, state
 
     def chained(params: Params, frozen: Params, examples: Example) -> Metrics:
         def step(state, example):
@@ -191,7 +210,8 @@ def sequence_objective(model: SequenceModel, asked: int | None = None, chain: in
         return jax.tree.map(jnp.mean, jax.lax.scan(step, start, examples)[1])
 
     def total(means: Metrics) -> tuple[Array, Metrics]:
-        return means["answer_loss"], means
+        loss = means["answer_loss"]
+        return loss + gate_weight * means["gate_cost"] if gate_weight else loss, means
 
     if chain == 1:
         return mean_objective(lambda params, frozen, example: one(params, example, None)[0], total)
@@ -221,13 +241,14 @@ def asked_places(
 
 def _answered(
     model: SequenceModel, asked: int | None, params: Params, example: Example, state: State, **options: Any
-) -> tuple[Metrics, State]:
-    """Sums over the targets of a sequence, or of a part of one: of its metrics, and their `count`; and the state."""
+) -> tuple[Metrics, State, PyTree]:
+    """Sums over the targets of a sequence, or of a part: of its metrics, and their `count`; the state; `COSTS`."""
     at, target = asked_places(example["target"], asked)
-    logits, state = model.apply(params, example["tokens"], state, at=at, reset=example.get("reset"), **options)
+    read = partial(model.apply, params, example["tokens"], state, at=at, reset=example.get("reset"), **options)
+    (logits, state), costs = read(mutable=[COSTS])
     real = target != NOTHING
     metrics = answer_metrics(logits, jnp.where(real, target, 0)) | {"count": jnp.ones_like(logits[:, 0])}
-    return {name: jnp.where(real, value, 0).sum() for name, value in metrics.items()}, state
+    return {name: jnp.where(real, value, 0).sum() for name, value in metrics.items()}, state, costs
 
 
 def measure_sequence(
@@ -252,7 +273,7 @@ def measure_sequence(
         blocks["reset"] = jnp.pad(example["reset"], padding).reshape(-1, block)
 
     def step(state, example):
-        sums, state = _answered(model, asked, params, example, state)
+        sums, state, _ = _answered(model, asked, params, example, state)
         return state, sums
 
     _, sums = jax.lax.scan(step, model.apply(params, method="initial_state"), blocks)

@@ -1,5 +1,7 @@
 """A surprise memory for each head: what all layers with one write and read, linear or deep."""
 
+import math
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -10,6 +12,8 @@ from memjax.memories.deep_surprise import deep_read, deep_start, deep_write, zer
 from memjax.memories.surprise import empty_memory, surprise_gates, unit
 from memjax.typing import Array, Bool, Float, PyTree
 
+COSTS = "costs"  # the collection in which memories tell what their gates do, for those who apply it as mutable
+
 
 class HeadMemory(nn.Module):
     """A surprise memory for each head, with gates that are functions of the token.
@@ -17,7 +21,8 @@ class HeadMemory(nn.Module):
     `log_keep` and `log_momentum` are log-sigmoids and `lr` a sigmoid of x W + b, times the bound of the settings; keys
     and queries have length 1. One layer is `ops.surprise_linear`; more, or a norm, are `ops.surprise_mlp` with silu
     between the matrices, `M(k) = k + norm(MLP(k))`, so that it is told `v - k` and q is added to what it says; it
-    starts in learned weights. What the settings do: see `SurpriseSettings`.
+    starts in learned weights. What the settings do: see `SurpriseSettings`. What its gates do, the rates before their
+    bound and what is forgotten, is in the collection `COSTS` of those who want it: see `gate_cost`.
     """
 
     settings: SurpriseSettings
@@ -57,6 +62,9 @@ class HeadMemory(nn.Module):
             forgetting=own.forgetting,
             time_constant=own.time_constant,
         )
+        if own.horizon:
+            log_keep = log_keep + math.log1p(-1 / own.horizon)
+        self._tell_cost(log_keep, lr, mask)
         lr = own.bound * lr
         if own.gradient_at == "chunk":  # the sum of a chunk's rates, and of what momentum makes of them, is bounded
             lr = -jnp.expm1(log_momentum) * lr
@@ -72,6 +80,15 @@ class HeadMemory(nn.Module):
         if own.gradient_at == "chunk":
             memory = (*memory, (within + len(x)) % own.chunk)
         return read, ops.SurpriseState(*memory)
+
+    def _tell_cost(self, log_keep, lr, mask):
+        """The sum over tokens of what their gates do, the mean of heads, and their number; kept by those who ask."""
+        if self.is_initializing():
+            return
+        cost = (lr - jnp.expm1(log_keep)).mean(-1)
+        written = jnp.ones_like(cost) if mask is None else mask.astype(cost.dtype)
+        told = jnp.stack([jnp.where(written > 0, cost, 0).sum(), written.sum()])
+        self.sow(COSTS, "gate", told, jnp.add, lambda: jnp.zeros_like(told))
 
     def _write(self, state, scale, tokens, mask, reset):
         own = self.settings
@@ -90,3 +107,13 @@ class HeadMemory(nn.Module):
         if not own.deep:
             return jnp.einsum("lhd,hde->lhe", q, weights)
         return jax.vmap(deep_read, (0, 0, 1), 1)(weights, self.scale, q)
+
+
+def gate_cost(costs: PyTree) -> Float[Array, ""]:
+    """The mean over layers of what their gates do to a token: its rate, before the bound, and `1 - keep`.
+
+    Args:
+        costs: the collection `COSTS` of a model that was applied with it as mutable; none: 0.
+    """
+    told = [leaf.reshape(-1, 2).sum(0) for leaf in jax.tree.leaves(costs)]
+    return sum((cost / jnp.maximum(tokens, 1) for cost, tokens in told), jnp.zeros(())) / max(len(told), 1)

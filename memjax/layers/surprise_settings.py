@@ -1,6 +1,7 @@
 """The settings that all layers with a surprise memory have, once: for the layers, and for whoever describes one."""
 
 import dataclasses
+import math
 import re
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal, TypeVar
@@ -36,6 +37,8 @@ class SurpriseSettings:
         gradient_at: "token", exact; or "chunk", as published for training.
         chunk: how many tokens are written at once.
         time_constant: for about how many tokens a memory keeps what is not written over, at the start.
+        horizon: for at most about how many tokens a memory keeps anything: `keep` is multiplied by `1 - 1 / horizon`; 0
+            for as many as it may.
         rate_bound: the highest rate of a write, in (0, 1]. With gradient_at="chunk" it is multiplied by 1 - momentum,
             and 0 stands for 2 / chunk: then one key all through a chunk cannot make the memory diverge. Per token 0
             stands for 1.
@@ -67,6 +70,7 @@ class SurpriseSettings:
     gradient_at: Literal["token", "chunk"] = "token"
     chunk: int = 64
     time_constant: float = 1000.0
+    horizon: float = 0.0
     rate_bound: float = 0.0
     memory_layers: int = 1
     expansion: int = 2
@@ -87,6 +91,7 @@ class SurpriseSettings:
         one_of(self, tuple(SLOPES), "loss")
         one_of(self, IMPLS, "impl")
         at_least(self, 1, "memory_layers", "expansion")
+        check_horizon(self.horizon, "horizon")
         require(
             0 <= self.rate_bound <= 1, f"rate_bound must be in [0, 1], beyond which it diverges, not {self.rate_bound}"
         )
@@ -148,6 +153,11 @@ class SurpriseLayer(nn.Module, SurpriseSettings):
     def settings(self) -> SurpriseSettings:
         """Alone, for a module inside."""
         return SurpriseSettings.of(self)
+
+
+def check_horizon(horizon: float, name: str) -> None:
+    """Raises `MemjaxError` for what is no number of tokens above 1, and not 0 either; name: of the setting."""
+    require(horizon == 0 or 1 < horizon < math.inf, f"{name} must be above 1, or 0 for none, not {horizon}")
 
 
 def check_reset(settings: SurpriseSettings, reset: Array | None, length: int) -> None:

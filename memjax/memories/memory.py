@@ -146,7 +146,13 @@ def scan_module(step: Callable, module: nn.Module) -> Callable:
     """`lax.scan` of `step(module, state, inputs)`, whose parameters are the same at every step."""
     # Once there are parameters, none is made inside, and Flax need not trace the step twice.
     checks = module.is_initializing()
-    return nn.scan(step, variable_broadcast="params", split_rngs={"params": False}, check_constancy_invariants=checks)
+    return nn.scan(
+        step,
+        variable_broadcast="params",
+        variable_axes={"costs": 0},  # what layers tell of their gates: `memjax.layers.head_memory`
+        split_rngs={"params": False},
+        check_constancy_invariants=checks,
+    )
 
 
 def stream_shards() -> int:

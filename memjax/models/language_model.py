@@ -28,7 +28,8 @@ class LanguageModel(nn.Module):
         depth: how many blocks.
         hidden: units of the perceptron (SwiGLU, Shazeer 2020), 0 for none.
         make_layer: makes the layer of one block: `LMM`, `MAC`, `MAG`, `MAL`, `WindowAttention`, or anything with their
-            signature: `(x [L, width], state or None) -> (x, state)`, and `initial_state`; `reset=` where it is used.
+            signature: `(x [L, width], state or None) -> (x, state)`, and `initial_state`; `reset=` where it is used. A
+            tuple has one of these for each block.
         dropout: the share of the embeddings and of every f that training zeroes.
         dtype: of the products.
 
@@ -48,7 +49,7 @@ class LanguageModel(nn.Module):
     width: int
     depth: int
     hidden: int
-    make_layer: Callable[[], nn.Module]
+    make_layer: Callable[[], nn.Module] | tuple[Callable[[], nn.Module], ...]
     dropout: float = 0.0
     dtype: Any = jnp.float32
 
@@ -59,7 +60,9 @@ class LanguageModel(nn.Module):
         self.embed = nn.Embed(
             self.vocabulary, self.width, embedding_init=nn.initializers.normal(self.width**-0.5), dtype=self.dtype
         )
-        self.layers = [self.make_layer() for _ in range(self.depth)]
+        makers = self.make_layer if isinstance(self.make_layer, tuple) else (self.make_layer,) * self.depth
+        require(len(makers) == self.depth, f"make_layer must be {self.depth}, one for each block, not {len(makers)}")
+        self.layers = [make() for make in makers]
         dense = partial(nn.Dense, use_bias=False, dtype=self.dtype)
         perceptrons = self.depth if self.hidden else 0
         self.opened = [dense(2 * self.hidden) for _ in range(perceptrons)]

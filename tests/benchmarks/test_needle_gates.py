@@ -1,5 +1,6 @@
 """The gates of a run on needles, against the oracle's equations; other runs are refused."""
 
+import jax.numpy as jnp
 import needle_gates
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from training.tiny import config_file
 from memjax.errors import MemjaxError
 from memjax.experiments.prepare import prepare, trained_parameters
 from memjax.experiments.reading import from_mapping
+from memjax.experiments.sequence import build_sequence
 from memjax.training import experiment
 
 TASK = {"size": 2, "length": 60, "longest": 2, "train": 16, "valid": 4, "test": 2}
@@ -44,6 +46,25 @@ def test_rates_and_what_is_forgotten_are_those_of_the_equations(tmp_path, monkey
     np.testing.assert_allclose([head["rate"] for head in found["heads"]], rates, atol=6e-4)
     np.testing.assert_allclose([head["forgotten"] for head in found["heads"]], forgotten, atol=0.051)
     assert found["step"] == 1 and 0 <= found["accuracy"] <= 1
+
+
+def test_the_question_is_read_from_the_states_of_two_places(tmp_path, monkeypatch):
+    """Before the needle the last layer knows nothing of it: a model that copies its state from there must fail."""
+    monkeypatch.setattr(needle_gates, "QUESTION", 30)
+    made, params = run(tmp_path / "run", "lmm", depth=2)
+    model = build_sequence(made.config.model, made.task.shape)
+    batch = made.task.examples("test", np.arange(4))
+    found = needle_gates.put_together(model, params, batch)
+
+    def right(tokens, target, lower, last):
+        states = [model.apply(params, tokens[:end])[1] for end in (lower, last)]
+        said = model.apply(params, tokens[-30:], (states[0][0], states[1][1]))[0].argmax(-1)
+        return (said == target[-30:])[target[-30:] != -1].mean()
+
+    end, half = batch["tokens"].shape[1] - 30, batch["tokens"].shape[1] // 2
+    for name, places in {"from_end": (end, end), "last_then": (end, half), "lower_then": (half, end)}.items():
+        rows = [right(*row, *places) for row in zip(jnp.asarray(batch["tokens"]), batch["target"], strict=True)]
+        assert found[name] == pytest.approx(np.mean(rows), abs=1e-3)
 
 
 def test_a_run_without_a_surprise_memory_is_one_line(tmp_path):

@@ -195,6 +195,7 @@ def test_the_state_of_another_model_is_one_line(unchecked):
     [
         ("LMM", {"dropout": 1.0}, "dropout"),
         ("LMM", {"hidden": -1}, "hidden"),
+        ("LMM", {"make_layer": (LMM,)}, "make_layer must be 2, one for each block, not 1"),
         ("MemN2N", {"dropout": -0.1}, "dropout"),
         ("MemN2N", {"width": 0}, "width must be a whole number of at least 1, not 0"),
     ],

@@ -55,7 +55,7 @@ def window_attention(params, x, heads, window, in_front=None):
 
 def head_memory(
     params, q, k, v, x, retention=1000.0, chunk=None, only_read=0, loss="l2", decay_first=False, bound=None,
-    momentum=True, forgetting=True,
+    momentum=True, forgetting=True, horizon=None,
 ):  # fmt: skip
     """`[L, H, dh]` in and out; each head on its own. The last `only_read` tokens write nothing."""
     gates = x @ params["gates"]["kernel"] + params["gates"]["bias"]
@@ -65,6 +65,7 @@ def head_memory(
     for h in range(v.shape[1]):
         log_keep, log_momentum = log_sigmoid(keep[:, h] + np.log(retention)), log_sigmoid(along[:, h])
         log_keep = log_keep if forgetting else np.zeros_like(log_keep)
+        log_keep = log_keep + (np.log(1 - 1 / horizon) if horizon else 0)
         log_momentum = log_momentum if momentum else np.full_like(log_momentum, -np.inf)
         rate = np.exp(log_sigmoid(lr[:, h]))
         rate = rate * (bound or (min(1, 2 / chunk) if chunk else 1))

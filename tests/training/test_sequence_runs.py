@@ -261,6 +261,13 @@ def test_a_config_is_the_same_after_a_round_trip(file):
         ),
         ({"model.memory_layers": 2}, "config.model.gradient_at must be chunk for a deep memory, not token"),
         ({"model.memory_layers": 101, "model.gradient_at": "chunk"}, "config.model.memory_layers must be at most 100"),
+        ({"model.horizon": 0.5}, "config.model.horizon must be above 1, or 0 for none, not 0.5"),
+        ({"model.lower_horizon": 1.0}, "config.model.lower_horizon must be above 1, or 0 for none, not 1.0"),
+        ({"model.gate_cost": -1.0}, "config.model.gate_cost must be from 0 to 1e6, not -1.0"),
+        (
+            {"model.layer": "attention", "model.gate_cost": 0.1},
+            "config.model.gate_cost is for layers with a surprise memory; attention has none; set it to 0",
+        ),
         ({"model.rate_bound": 2.0}, r"config.model.rate_bound must be in \[0, 1\]"),
         ({"model.loss": "l1"}, "config.model.loss"),
         ({"model.dropout": 1.0}, "dropout"),
