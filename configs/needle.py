@@ -45,7 +45,7 @@ def get_config(arg: str = "lmm") -> ConfigDict:
         persistent=0,
         momentum=True,
         forgetting=True,
-        time_constant=100_000.0 if long else 1000.0,
+        time_constant=1000.0,
         dropout=0.1 if carry else 0.0,
         carry_state=0.95 if carry else 0.0,
         lower_horizon=32.0 if long and layer != "attention" else 0.0,
