@@ -38,7 +38,7 @@ def get_config(arg: str = "ptb") -> ConfigDict:
     config.model.update(momentum=True, forgetting=True, time_constant=1000.0)
     config.model.update(gradient_at="token", chunk=32)
     config.model.update(memory_layers=1, expansion=2, memory_norm=False, horizon=0.0, rate_bound=0.0)
-    config.model.update(loss="l2", decay_before_gradient=False, impl="closed_form")
+    config.model.update(loss="l2", decay_before_gradient=False, decay="token", impl="closed_form")
     if values["layer"] not in ("attention", "memn2n"):  # which has no memory
         config.model.update(rule(values["rule"]))
     if config.model.gradient_at == "chunk":  # with MAC a segment

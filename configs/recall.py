@@ -45,7 +45,7 @@ def get_config(arg: str = "lmm") -> ConfigDict:
     )
     config.model.update(gradient_at="token", chunk=16)
     config.model.update(memory_layers=1, expansion=2, memory_norm=False, horizon=0.0, rate_bound=0.0)
-    config.model.update(loss="l2", decay_before_gradient=False, impl="closed_form")
+    config.model.update(loss="l2", decay_before_gradient=False, decay="token", impl="closed_form")
     if layer != "attention":  # which has no memory
         config.model.update(rule(values["rule"]))
 

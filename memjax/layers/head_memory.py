@@ -18,11 +18,12 @@ COSTS = "costs"  # the collection in which memories tell what their gates do, fo
 class HeadMemory(nn.Module):
     """A surprise memory for each head, with gates that are functions of the token.
 
-    `log_keep` and `log_momentum` are log-sigmoids and `lr` a sigmoid of x W + b, times the bound of the settings; keys
-    and queries have length 1. One layer is `ops.surprise_linear`; more, or a norm, are `ops.surprise_mlp` with silu
-    between the matrices, `M(k) = k + norm(MLP(k))`, so that it is told `v - k` and q is added to what it says; it
-    starts in learned weights. What the settings do: see `SurpriseSettings`. What its gates do, the rates before their
-    bound and what is forgotten, is in the collection `COSTS` of those who want it: see `gate_cost`.
+    `log_keep` and `log_momentum` are log-sigmoids and `lr` a sigmoid of x W + b, times the bound of the settings; with
+    decay="channel" there is a `log_keep` for each channel of the keys. Keys and queries have length 1. One layer is
+    `ops.surprise_linear`; more, or a norm, are `ops.surprise_mlp` with silu between the matrices, `M(k) = k +
+    norm(MLP(k))`, so that it is told `v - k` and q is added to what it says; it starts in learned weights. What the
+    settings do: see `SurpriseSettings`. What its gates do, the rates before their bound and what is forgotten, is in
+    the collection `COSTS` of those who want it: see `gate_cost`.
     """
 
     settings: SurpriseSettings
@@ -30,7 +31,8 @@ class HeadMemory(nn.Module):
     def setup(self):
         own = self.settings
         # In float32 whatever dtype the rest has: gates are near 1, and many are multiplied.
-        self.gates = nn.Dense(3 * own.heads)
+        self.gates = nn.Dense((2 if own.by_channel else 3) * own.heads)
+        self.keep = nn.Dense(own.width) if own.by_channel else None
         if own.deep:
             size = own.width // own.heads
             self.start = deep_start(self, own.heads, size, own.memory_layers, own.expansion)
@@ -56,12 +58,7 @@ class HeadMemory(nn.Module):
     ) -> tuple[Float[Array, "L H dh"], ops.SurpriseState]:
         """Writes every token and reads the memory after it; what is masked writes nothing; reset: empty before it."""
         own, within = self.settings, 0 if state.within is None else state.within
-        log_keep, log_momentum, lr = surprise_gates(
-            self.gates(x.astype(jnp.float32)),
-            momentum=own.momentum,
-            forgetting=own.forgetting,
-            time_constant=own.time_constant,
-        )
+        log_keep, log_momentum, lr = self._gates(x.astype(jnp.float32))
         if own.horizon:
             log_keep = log_keep + math.log1p(-1 / own.horizon)
         self._tell_cost(log_keep, lr, mask)
@@ -81,11 +78,20 @@ class HeadMemory(nn.Module):
             memory = (*memory, (within + len(x)) % own.chunk)
         return read, ops.SurpriseState(*memory)
 
+    def _gates(self, x):
+        own, logits = self.settings, self.gates(x)
+        kind = {"momentum": own.momentum, "forgetting": own.forgetting, "time_constant": own.time_constant}
+        if not own.by_channel:
+            return surprise_gates(*jnp.split(logits, 3, axis=-1), **kind)
+        keep = self.keep(x).reshape(len(x), own.heads, own.width // own.heads)
+        return surprise_gates(keep, *jnp.split(logits, 2, axis=-1), **kind)
+
     def _tell_cost(self, log_keep, lr, mask):
         """The sum over tokens of what their gates do, the mean of heads, and their number; kept by those who ask."""
         if self.is_initializing():
             return
-        cost = (lr - jnp.expm1(log_keep)).mean(-1)
+        forgotten = -jnp.expm1(log_keep).reshape(*lr.shape, -1).mean(-1)  # a number of a head, or one of each channel
+        cost = (lr + forgotten).mean(-1)
         written = jnp.ones_like(cost) if mask is None else mask.astype(cost.dtype)
         told = jnp.stack([jnp.where(written > 0, cost, 0).sum(), written.sum()])
         self.sow(COSTS, "gate", told, jnp.add, lambda: jnp.zeros_like(told))

@@ -18,6 +18,7 @@ from memjax.typing import Any, Array
 
 S = TypeVar("S", bound="SurpriseSettings")
 GRADIENTS = ("token", "chunk")
+DECAYS = ("token", "channel")
 IMPLS = ("closed_form", "pallas", "sequential")
 
 
@@ -48,6 +49,8 @@ class SurpriseSettings:
         memory_norm: a layer norm behind the memory's last matrix, with a learned scale; such a memory is deep.
         loss: what surprises: "l2", "huber" or "l3", as of `ops.surprise_linear`.
         decay_before_gradient: the gradient is taken at the memory that has forgotten already; for linear memories.
+        decay: "token", a head forgets all of its memory alike; or "channel", each row of it, a channel of the keys, as
+            a function of the token of its own; for linear memories.
         impl: "closed_form"; "pallas", the same with a kernel for each chunk, for linear memories on a TPU or GPU; or
             "sequential", token by token, faster where nothing is trained on a CPU.
         dtype: of the products.
@@ -77,6 +80,7 @@ class SurpriseSettings:
     memory_norm: bool = False
     loss: LossName = "l2"
     decay_before_gradient: bool = False
+    decay: Literal["token", "channel"] = "token"
     impl: Literal["closed_form", "pallas", "sequential"] = "closed_form"
     dtype: Any = jnp.float32
 
@@ -88,6 +92,7 @@ class SurpriseSettings:
         require(self.width % self.heads == 0, f"width {self.width} must be a multiple of heads {self.heads}")
         check_scales(self, "time_constant")
         one_of(self, GRADIENTS, "gradient_at")
+        one_of(self, DECAYS, "decay")
         one_of(self, tuple(SLOPES), "loss")
         one_of(self, IMPLS, "impl")
         at_least(self, 1, "memory_layers", "expansion")
@@ -102,18 +107,28 @@ class SurpriseSettings:
             f"loss={self.loss} has no closed form per token; set gradient_at=chunk or impl=sequential",
         )
         require(
-            not (self.deep and self.impl == "pallas"),
-            "impl=pallas is for linear memories; set impl=closed_form, or memory_layers=1 without memory_norm",
+            self.impl != "pallas" or not (self.deep or self.by_channel),
+            "impl=pallas is for linear memories with decay=token; set impl=closed_form",
         )
         require(
             not (self.deep and self.decay_before_gradient),
             "decay_before_gradient is for linear memories; set memory_layers=1 without memory_norm",
+        )
+        require(
+            not self.by_channel or (self.forgetting and not self.deep),
+            "decay=channel is for linear memories that forget; set decay=token, or forgetting=True and memory_layers=1 "
+            "without memory_norm",
         )
 
     @property
     def deep(self) -> bool:
         """Whether its memories are more than a matrix each."""
         return self.memory_layers > 1 or self.memory_norm
+
+    @property
+    def by_channel(self) -> bool:
+        """Whether each row of a memory forgets at its own pace."""
+        return self.decay == "channel"
 
     @property
     def bound(self) -> float:

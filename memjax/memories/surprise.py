@@ -130,9 +130,9 @@ class SurpriseMemory(Memory):
         x = self.encode_segments(items, mask)
         split = (*x.shape[:-1], self.memory_heads, self.width // self.memory_heads)
         keys, values = (nn.silu(of(x)).astype(jnp.float32).reshape(split) for of in (self.key_of, self.value_of))
-        logits = self.gates(x.astype(jnp.float32))
+        logits = jnp.split(self.gates(x.astype(jnp.float32)), 3, axis=-1)
         log_keep, log_momentum, lr = surprise_gates(
-            logits, momentum=self.momentum, forgetting=self.forgetting, time_constant=self.time_constant
+            *logits, momentum=self.momentum, forgetting=self.forgetting, time_constant=self.time_constant
         )
         if self.deep:  # so that one key all through a segment cannot make it diverge
             lr = min(1.0, 2 / self.segment) * -jnp.expm1(log_momentum) * lr
@@ -201,12 +201,20 @@ def empty_memory(heads: int, width: int) -> ops.SurpriseState:
 
 
 def surprise_gates(
-    logits: Float[Array, "*axes H3"], *, momentum: bool, forgetting: bool, time_constant: float
-) -> tuple[Float[Array, "*axes H"], Float[Array, "*axes H"], Float[Array, "*axes H"]]:
+    keep: Float[Array, "..."],
+    along: Float[Array, "*axes H"],
+    rate: Float[Array, "*axes H"],
+    *,
+    momentum: bool,
+    forgetting: bool,
+    time_constant: float,
+) -> tuple[Float[Array, "..."], Float[Array, "*axes H"], Float[Array, "*axes H"]]:
     """The gates of H heads: two log-sigmoids and a sigmoid.
 
     Args:
-        logits: three for each head.
+        keep: of the gate that forgets, `[*axes, H]`; or `[*axes, H, dh]`, for each channel of a head's keys.
+        along: of the gate of past surprise.
+        rate: of that of writing.
         momentum: without it (Titans, Table 5), past surprise counts for nothing.
         forgetting: without it, all is kept.
         time_constant: at the start `log_keep` is near that of `1 - 1 / time_constant`.
@@ -214,7 +222,6 @@ def surprise_gates(
     Returns:
         `(log_keep, log_momentum, lr)`.
     """
-    keep, along, rate = jnp.split(logits, 3, axis=-1)
     log_keep = jax.nn.log_sigmoid(keep + math.log(time_constant)) if forgetting else jnp.zeros_like(keep)
     log_momentum = jax.nn.log_sigmoid(along) if momentum else jnp.full_like(along, -jnp.inf)
     return log_keep, log_momentum, jax.nn.sigmoid(rate)

@@ -217,14 +217,15 @@ def _sequence(parts: tuple, where: str, scope: Scope, depth: int) -> Rule:
 
 def _one_of(parts: tuple, where: str, scope: Scope, depth: int) -> Rule:
     rules, optional = [], type(None) in parts
-    arrays = [part for part in parts if hasattr(part, "dim_str")]
-    for part in parts:
+    bare_parts = [typing.get_args(part)[0] if typing.get_origin(part) is typing.Annotated else part for part in parts]
+    arrays = [bare for bare in bare_parts if hasattr(bare, "dim_str")]
+    for part, bare in zip(parts, bare_parts, strict=True):
         if part is type(None) or (arrays and part in (bool, int, float)):
             continue
-        bare = typing.get_args(part)[0] if typing.get_origin(part) is typing.Annotated else part
         rules.append((bare, rule_of(part, where, scope, depth)))
     records = [(bare, rule) for bare, rule in rules if inspect.isclass(bare) and bare not in arrays]
     plain = [rule for bare, rule in rules if not any(bare is record for record, _ in records)]
+    by_axes = {len(bare.dim_str.split()): rule for bare, rule in reversed(rules) if hasattr(bare, "dim_str")}
 
     def take(value, where, sizes):
         if value is None and optional:
@@ -232,12 +233,19 @@ def _one_of(parts: tuple, where: str, scope: Scope, depth: int) -> Rule:
         for bare, rule in records:
             if isinstance(value, bare):
                 return rule(value, where, sizes)
-        if plain:
-            return plain[0](value, where, sizes)
+        if plain:  # of several arrays that with as many axes as the value, else the first
+            return by_axes.get(_axes(value), plain[0])(value, where, sizes)
         names = " or ".join(bare.__name__ for bare, _ in records)
         raise sizes.refuse(where, f"of class {names}", described(value))
 
     return take
+
+
+def _axes(value: Any) -> int:
+    """How many axes an array has, or numbers in lists."""
+    if isinstance(value, (list, tuple)):
+        return 1 + (_axes(value[0]) if value else 0)
+    return getattr(value, "ndim", 0)
 
 
 def _literal(choices: tuple, value: Any, where: str, sizes: Sizes) -> Any:

@@ -43,8 +43,8 @@ def carry_like(state: PyTree, x: Array) -> PyTree:
 
 
 def as_column(x: Array, like: Array) -> Array:
-    """x, a number for each entry of the first axis of `like`, in the shape that is broadcast along its other axes."""
-    return x.reshape(-1, *[1] * (like.ndim - 1))
+    """x, a number for each entry of the first axes of `like`, in the shape that is broadcast along its other axes."""
+    return x.reshape(*x.shape, *[1] * (like.ndim - x.ndim))
 
 
 @checked

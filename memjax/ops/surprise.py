@@ -7,12 +7,15 @@ import jax
 import jax.numpy as jnp
 
 from memjax.errors import require
+from memjax.ops import surprise_channels as channels
 from memjax.ops import surprise_chunk as chunk
 from memjax.ops.checked import checked
+from memjax.ops.recurrence import as_column
 from memjax.ops.surprise_kernel import kernel_chunk
 from memjax.ops.surprise_losses import SLOPES, LossName
 from memjax.ops.surprise_recurrence import momentum_recurrence
 from memjax.ops.surprise_state import (
+    ChannelGate,
     Gate,
     SurpriseState,
     cast,
@@ -32,7 +35,7 @@ def surprise_linear(
     q: Float[Array, "L dk"],
     k: Float[Array, "L dk"],
     v: Float[Array, "L dv"],
-    log_keep: Gate,
+    log_keep: ChannelGate,
     log_momentum: Gate,
     lr: Gate,
     state: SurpriseState | None = None,
@@ -57,7 +60,7 @@ def surprise_linear(
         k: where each token writes.
         v: what it writes there.
         log_keep: the log of `keep`, at most 0: use `log_sigmoid`, not the log of a sigmoid. A number is that of every
-            token, here and for the next two.
+            token, here and for the next two. `[L, dk]`: of each row of the memory, `M_t = diag(keep_t) M_{t-1} + S_t`.
         log_momentum: the log of `momentum`, at most 0.
         lr: at least 0.
         state: to go on from; zeros, if not given.
@@ -68,7 +71,8 @@ def surprise_linear(
             every gradient at the memory where its chunk of `chunk_size` tokens began, as is published for training; it
             is another function for each chunk size, and unstable for large ones unless `lr` is small. Either way a
             stream may be cut anywhere.
-        decay_before_gradient: the gradient at `keep_t M_{t-1}`; without momentum (log_momentum -inf), Gated DeltaNet.
+        decay_before_gradient: the gradient at `keep_t M_{t-1}`; without momentum (log_momentum -inf), Gated DeltaNet,
+            and with `keep_t` by row, Kimi Delta Attention (2510.26692).
         chunk_size: of tokens that are read at once.
         loss: of `r = k_t M - v_t`: "l2", `1/2 |r|^2`; "huber", `1/2 r^2` of numbers within 1 of 0, beyond that linear;
             "l3", `1/3 |r|^3` (Miras, 2504.13173). All but l2 want gradient_at="chunk" or impl="sequential".
@@ -96,6 +100,10 @@ def surprise_linear(
         f"surprise_linear: loss={loss} has no closed form with gradient_at='token'; take gradient_at='chunk' or "
         "impl='sequential'",
     )
+    require(
+        impl != "pallas" or jnp.ndim(log_keep) < 2,
+        "surprise_linear: impl='pallas' has no log_keep for each channel; take impl='closed_form', or log_keep [L]",
+    )
     dtype, anchored = state_dtype(q, k, v), gradient_at == "chunk"
     require(
         reset is None or not anchored,
@@ -109,7 +117,7 @@ def surprise_linear(
         return v, state
     at = jnp.ones_like(lr)  # by what a memory is multiplied before its gradient is taken
     if reset is not None:
-        log_keep, log_momentum = (jnp.where(reset, -jnp.inf, log) for log in (log_keep, log_momentum))
+        log_keep, log_momentum = (jnp.where(as_column(reset, x), -jnp.inf, x) for x in (log_keep, log_momentum))
         at = jnp.where(reset, 0, at)
     tokens = tuple(x.astype(dtype) for x in (q, k, v, log_keep, log_momentum, lr, at))
     state = cast(state, dtype)
@@ -117,7 +125,7 @@ def surprise_linear(
     def step(anchor, state, tokens, mask):
         q, k, v, log_keep, log_momentum, lr, at = tokens
         if decay_before_gradient:  # here, where padding is no NaN any more
-            at = at * jnp.exp(log_keep)
+            at = as_column(at, log_keep) * jnp.exp(log_keep)
         return _CHUNKS[impl](anchor, *state, q, k, v, log_keep, log_momentum, lr, at, mask, slope=slope)
 
     if anchored:
@@ -131,10 +139,21 @@ def surprise_linear(
 
 def _deltas(anchor, k, v, at, slope):
     """Of all tokens at the anchor: the gradient of each token's loss by what the memory says."""
-    return slope(at[:, None] * chunk.exact(k, anchor) - v)
+    return slope(_said(at, k, anchor) - v)
+
+
+def _said(at, k, memory):
+    """What a memory says to keys; at: by what it is multiplied before, a number for a token or each of its channels."""
+    if at.ndim == k.ndim:
+        return chunk.exact(at * k, memory)
+    return (at[:, None] if at.ndim else at) * chunk.exact(k, memory)
 
 
 def _closed_form(anchor, memory, momentum, q, k, v, log_keep, log_momentum, lr, at, mask, *, slope):
+    if log_keep.ndim == k.ndim:
+        deltas = None if anchor is None else _deltas(anchor, k, v, at, slope)
+        asked = as_column(at, k) * k
+        return channels.closed_form(deltas, memory, momentum, q, k, v, asked, log_keep, log_momentum, lr, mask)
     c = chunk.coefficients(log_keep, log_momentum, lr, mask)
     if anchor is not None:
         deltas = _deltas(anchor, k, v, at, slope)
@@ -160,8 +179,12 @@ def _affine_scan(memory, momentum, k, v, keep, eta, lr, at, mask):
     """All states, from the maps `[M; S] -> T_t [M; S] + b_t` composed in O(log C) depth."""
     width = k.shape[1]
     eye = jnp.eye(width, dtype=k.dtype)
-    fall = (lr * at)[:, None, None] * k[:, :, None] * k[:, None, :]
-    kept = jnp.concatenate([keep[:, None, None] * eye - fall, -fall], axis=1)
+    if at.ndim == k.ndim:
+        fall = lr[:, None, None] * k[:, :, None] * (at * k)[:, None, :]
+    else:
+        fall = (lr * at)[:, None, None] * k[:, :, None] * k[:, None, :]
+    keep = keep[:, :, None] if keep.ndim == k.ndim else keep[:, None, None]
+    kept = jnp.concatenate([keep * eye - fall, -fall], axis=1)
     moved = jnp.broadcast_to(eta[:, None, None] * eye, fall.shape)
     maps = jnp.concatenate([kept, jnp.concatenate([moved, moved], axis=1)], axis=2)
     maps = jnp.where(mask[:, None, None], maps, jnp.eye(2 * width, dtype=k.dtype))
@@ -180,13 +203,15 @@ def _sequential(anchor, memory, momentum, q, k, v, log_keep, log_momentum, lr, a
     def step(state, token):
         memory, momentum = state
         q, k, v, keep, eta, lr, at, written = token
-        delta = slope(at * chunk.exact(k, memory if anchor is None else anchor) - v)
+        delta = slope(_said(at, k, memory if anchor is None else anchor) - v)
         surprise = eta * momentum - lr * k[:, None] * delta
         new = (keep * memory + surprise, surprise)
         state = jax.tree.map(lambda new, old: jnp.where(written, new, old), new, state)
         return state, chunk.exact(q, state[0])
 
-    return jax.lax.scan(step, (memory, momentum), (q, k, v, jnp.exp(log_keep), jnp.exp(log_momentum), lr, at, mask))
+    keep = jnp.exp(log_keep)
+    keep = keep[:, :, None] if keep.ndim == k.ndim else keep
+    return jax.lax.scan(step, (memory, momentum), (q, k, v, keep, jnp.exp(log_momentum), lr, at, mask))
 
 
 _CHUNKS = {"closed_form": _closed_form, "pallas": kernel_chunk, "associative": _associative, "sequential": _sequential}

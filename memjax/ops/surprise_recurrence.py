@@ -5,6 +5,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
+from memjax.errors import require
 from memjax.ops.checked import checked
 from memjax.ops.recurrence import as_column, carry_like
 from memjax.ops.surprise_state import Gate, check_gates, state_dtype
@@ -13,7 +14,7 @@ from memjax.typing import Array, Bool, Float
 
 @checked
 def momentum_recurrence(
-    log_keep: Gate,
+    log_keep: Gate | Float[Array, "L _"],
     log_momentum: Gate,
     surprise: Float[Array, "L *axes"],
     state: tuple[Float[Array, "*axes"], Float[Array, "*axes"]],
@@ -26,7 +27,7 @@ def momentum_recurrence(
     Source: Titans (2501.00663), Eq. 10 and 13, with `surprise_t = -lr_t * gradient_t`. In float32 or better.
 
     Args:
-        log_keep: the log of `keep`, at most 0.
+        log_keep: the log of `keep`, at most 0. `[L, n]`: of each of the n entries along M's first axis.
         log_momentum: the log of `momentum`, at most 0.
         surprise: of each token.
         state: M and S before the first token.
@@ -47,6 +48,11 @@ def momentum_recurrence(
     [1.0, 0.75]
     """
     check_gates({"log_keep": log_keep, "log_momentum": log_momentum}, mask)
+    require(
+        log_keep.shape == surprise.shape[: log_keep.ndim],
+        f"momentum_recurrence: log_keep has the shape {list(log_keep.shape)}, surprise {list(surprise.shape)}; give a "
+        "gate for each token, or one for each entry along M's first axis too",
+    )
     mask = jnp.ones(surprise.shape[0], bool) if mask is None else mask
 
     dtype = state_dtype(surprise)
@@ -54,7 +60,7 @@ def momentum_recurrence(
     state = (state[0].astype(dtype), state[1].astype(dtype))
 
     # What is masked may hold anything, even NaN, which would come back in the gradient.
-    log_keep, log_momentum = (jnp.where(mask, log, 0) for log in (log_keep, log_momentum))
+    log_keep, log_momentum = (jnp.where(as_column(mask, log), log, 0) for log in (log_keep, log_momentum))
     keep, eta = as_column(jnp.exp(log_keep), surprise), as_column(jnp.exp(log_momentum), surprise)
     written = as_column(mask, surprise)
     surprise = jnp.where(written, surprise, 0)
@@ -76,6 +82,12 @@ def momentum_recurrence(
         return keep2 * keep1, cross, eta2 * eta1, keep2 * m1 + cross2 * s1 + m2, eta2 * s1 + s2
 
     one, zero = jnp.ones_like(eta), jnp.zeros_like(eta)
-    maps = (keep, jnp.where(written, eta, zero), jnp.where(written, eta, one), surprise, surprise)
+    maps = (
+        keep,
+        jnp.broadcast_to(jnp.where(written, eta, zero), keep.shape),
+        jnp.where(written, eta, one),
+        surprise,
+        surprise,
+    )
     keep, cross, eta, m, s = jax.lax.associative_scan(compose, maps)
     return keep * state[0] + cross * state[1] + m, eta * state[1] + s

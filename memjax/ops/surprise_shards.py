@@ -10,7 +10,7 @@ from memjax.ops.checked import checked
 from memjax.ops.recurrence import carry_like
 from memjax.ops.surprise import Impl, surprise_linear
 from memjax.ops.surprise_chunk import exact
-from memjax.ops.surprise_state import Gate, SurpriseState, check_state, known_within, state_dtype
+from memjax.ops.surprise_state import ChannelGate, Gate, SurpriseState, check_state, known_within, state_dtype
 from memjax.typing import Array, Bool, Float
 
 
@@ -19,7 +19,7 @@ def surprise_linear_sharded(
     q: Float[Array, "L dk"],
     k: Float[Array, "L dk"],
     v: Float[Array, "L dv"],
-    log_keep: Gate,
+    log_keep: ChannelGate,
     log_momentum: Gate,
     lr: Gate,
     state: SurpriseState | None = None,

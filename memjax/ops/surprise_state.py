@@ -14,6 +14,7 @@ from memjax.ops.recurrence import as_column, carry_like, recomputed
 from memjax.typing import Annotated, Any, Array, Bool, Float, PyTree
 
 Gate = Annotated[Float[Array, "L"], ONE_FOR_ALL]
+ChannelGate = Gate | Float[Array, "L dk"]  # of a memory's rows alike, or of each
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=("memory", "momentum", "anchor", "within"), meta_fields=())

@@ -27,6 +27,11 @@ LAYERS = {
     "LMM, huber": LMM(**SIZES, loss="huber", gradient_at="chunk", chunk=3),
     "LMM, l3": LMM(**SIZES, loss="l3", impl="sequential"),
     "LMM, decay first": LMM(**SIZES, decay_before_gradient=True, rate_bound=0.5),
+    "LMM, by channel": LMM(**SIZES, decay="channel", chunk=3),
+    "LMM, by channel and chunk": LMM(**SIZES, decay="channel", gradient_at="chunk", chunk=3),
+    "LMM, KDA": LMM(WIDTH, HEADS, **rule("kda"), chunk=5),
+    "MAC, by channel": MAC(**SIZES, window=WINDOW, decay="channel"),
+    "MAL, KDA": MAL(**SIZES, window=WINDOW, **rule("kda"), chunk=3),
     "MAC, per chunk": MAC(WIDTH, HEADS, window=WINDOW, gradient_at="chunk", chunk=WINDOW),
     "MAC, deep": MAC(**SIZES, window=WINDOW, **DEEP, chunk=WINDOW),
     "MAG, deep": MAG(**SIZES, window=WINDOW, **DEEP, chunk=3),
@@ -67,6 +72,10 @@ def tokens(length=L, seed=0):
         ("LMM, huber", functools.partial(sequence.lmm, heads=HEADS, chunk=3, loss="huber")),
         ("LMM, l3", functools.partial(sequence.lmm, heads=HEADS, loss="l3")),
         ("LMM, decay first", functools.partial(sequence.lmm, heads=HEADS, decay_first=True, bound=0.5)),
+        ("LMM, by channel", functools.partial(sequence.lmm, heads=HEADS)),
+        ("LMM, by channel and chunk", functools.partial(sequence.lmm, heads=HEADS, chunk=3)),
+        ("LMM, KDA", functools.partial(sequence.lmm, heads=HEADS, momentum=False, decay_first=True)),
+        ("MAC, by channel", functools.partial(sequence.mac, heads=HEADS, window=WINDOW)),
         ("MAC, per chunk", functools.partial(sequence.mac, heads=HEADS, window=WINDOW, chunk=WINDOW)),
         ("MAC, deep", functools.partial(sequence.mac, heads=HEADS, window=WINDOW, chunk=WINDOW)),
         ("MAC", functools.partial(sequence.mac, heads=HEADS, window=WINDOW)),
@@ -120,6 +129,7 @@ RESETTING = {
     "LMM": LMM(WIDTH, HEADS),
     "LMM, l3": LMM(WIDTH, HEADS, loss="l3", impl="sequential"),
     "LMM, decay first": LMM(WIDTH, HEADS, decay_before_gradient=True),
+    "LMM, KDA": LMM(WIDTH, HEADS, **rule("kda"), chunk=3),
     "MAG": MAG(WIDTH, HEADS, window=WINDOW),
     "MAL": MAL(WIDTH, HEADS, window=WINDOW, chunk=3),
 }
@@ -243,6 +253,8 @@ def test_every_layer_hands_its_settings_to_its_memory(layer):
     bound = layer(WIDTH, HEADS, **window, persistent=3, **settings).bind(made(layer.__name__))
     memory, persistent = (bound.remember, 3) if layer is LMM else (bound.memory.remember, 0)
     assert memory.settings == SurpriseSettings(WIDTH, HEADS, persistent=persistent, **settings)
+    bound = layer(WIDTH, HEADS, **window, **rule("kda")).bind(made(layer.__name__))
+    assert (bound if layer is LMM else bound.memory).remember.settings == SurpriseSettings(WIDTH, HEADS, **rule("kda"))
 
 
 @pytest.mark.parametrize("name", ["LMM", "MAC"])
@@ -278,6 +290,7 @@ def test_a_key_that_fills_a_chunk_makes_no_memory_diverge():
         ("titans_deep", {"chunk": 3}),
         ("deltanet", {"momentum": False, "forgetting": False}),
         ("gated_deltanet", {"momentum": False, "decay_first": True}),
+        ("kda", {"momentum": False, "decay_first": True}),
         ("ttt_linear", {"momentum": False, "forgetting": False, "chunk": 3}),
         ("ttt_mlp", {"momentum": False, "forgetting": False, "chunk": 3}),
         ("huber", {"chunk": 3, "loss": "huber"}),
@@ -286,7 +299,7 @@ def test_a_key_that_fills_a_chunk_makes_no_memory_diverge():
 )
 def test_a_published_rule_is_its_equations(name, oracle):
     assert set(RULES) == {"titans", "titans_chunked", "titans_deep", "deltanet", "gated_deltanet"} | {
-        "ttt_linear", "ttt_mlp", "huber", "l3",
+        "kda", "ttt_linear", "ttt_mlp", "huber", "l3",
     }  # fmt: skip
     layer = LMM(WIDTH, HEADS, chunk=3, **rule(name))
     leaves, treedef = jax.tree.flatten(layer.init(jax.random.key(0), tokens(2)))
@@ -299,6 +312,7 @@ def test_a_published_rule_is_its_equations(name, oracle):
         name, 2 if name in ("ttt_mlp", "titans_deep") else 0
     )
     assert ("scale" in own["remember"]) == name.startswith("ttt")
+    assert ("keep" in own["remember"]) == (name == "kda")
 
 
 def test_a_rule_that_none_has_is_one_line():
@@ -356,8 +370,12 @@ SOUND = {"width": 8, "heads": 2}
         ),
         (
             {"memory_layers": 2, "impl": "pallas", "gradient_at": "chunk", "chunk": 4},
-            "impl=pallas is for linear memories; set impl=closed_form",
+            "impl=pallas is for linear memories with decay=token; set impl=closed_form",
         ),
+        ({"decay": "channel", "impl": "pallas"}, "impl=pallas is for linear memories with decay=token"),
+        ({"decay": "channels"}, "unknown decay 'channels'; did you mean 'channel'"),
+        ({"decay": "channel", "forgetting": False}, "decay=channel is for linear memories that forget"),
+        ({"decay": "channel", "memory_norm": True, "gradient_at": "chunk", "chunk": 4}, "decay=channel is for linear"),
         ({"chunk": 0}, "chunk must be at least 1, not 0"),
         ({"time_constant": 0.0}, "time_constant must be above 0 and at most 1e6, not 0.0"),
         ({"time_constant": float("nan")}, "time_constant must be above 0"),

@@ -239,6 +239,7 @@ def test_the_gradient_keeps_no_state_per_token(rng):
         ({"state": ops.SurpriseState(np.zeros((3, 3)), np.zeros((3, 3)))}, "another memory's.*3, 3.*3, 2"),
         ({"state": (np.zeros((3, 2)), np.zeros((3, 2)))}, "state must be of class SurpriseState, not a tuple"),
         ({"loss": "l1"}, "unknown loss 'l1'"),
+        ({"impl": "pallas", "log_keep": np.zeros((4, 3))}, "impl='pallas' has no log_keep for each channel"),
         ({"loss": "l3"}, "loss=l3 has no closed form with gradient_at='token'"),
         (
             {"state": ops.SurpriseState(*np.zeros((3, 3, 2)), 4), "gradient_at": "chunk", "chunk_size": 4},

@@ -118,11 +118,12 @@ def log_gate(raw, where=np.where):
     return where(raw > 0, -raw, raw)
 
 
-def surprise_case(op, widths, single=False, length=5, **options):
+def surprise_case(op, widths, single=False, length=5, by_channel=False, **options):
     """A surprise memory with matrices of these widths: `op(weights, *tokens, state, mask=)`. Gates from any number."""
     shapes = list(itertools.pairwise(widths))
     names = [f"{name}{i}" for name in ("memory", "momentum") for i in range(len(shapes))]
-    ends = {"q": widths[:1], "k": widths[:1], "v": widths[-1:], "keep": (), "past": (), "lr": ()}
+    gate = widths[:1] if by_channel else ()
+    ends = {"q": widths[:1], "k": widths[:1], "v": widths[-1:], "keep": gate, "past": (), "lr": ()}
     tokens = {name: (length, *end) for name, end in ends.items()}
 
     def arguments(q, k, v, keep, past, lr, mask, where=np.where, **matrices):
@@ -153,13 +154,13 @@ def surprise_case(op, widths, single=False, length=5, **options):
     )
 
 
-def surprise_linear(gradient_at, impl, **options):
+def surprise_linear(gradient_at, impl, by_channel=False, **options):
     op = partial(ops.surprise_linear, gradient_at=gradient_at, impl=impl, chunk_size=3, **options)
     chunk = 3 if gradient_at == "chunk" else None
-    return surprise_case(op, (3, 2), single=True, chunk=chunk, decay_first=bool(options))
+    return surprise_case(op, (3, 2), single=True, by_channel=by_channel, chunk=chunk, decay_first=bool(options))
 
 
-def surprise_linear_sharded(gradient_at, **options):
+def surprise_linear_sharded(gradient_at, by_channel=False, **options):
     """Two shards of three tokens, as an axis of `vmap`; on an axis of a mesh: test_surprise_shards.py."""
     sharded = partial(ops.surprise_linear_sharded, axis_name="shards", gradient_at=gradient_at, chunk_size=3, **options)
 
@@ -173,7 +174,8 @@ def surprise_linear_sharded(gradient_at, **options):
         return out.reshape(6, -1), state
 
     chunk = 3 if gradient_at == "chunk" else None
-    return surprise_case(op, (3, 2), single=True, length=6, chunk=chunk, decay_first=bool(options))
+    kind = {"by_channel": by_channel, "chunk": chunk, "decay_first": bool(options)}
+    return surprise_case(op, (3, 2), single=True, length=6, **kind)
 
 
 def surprise_memory(read, impl):
@@ -189,7 +191,7 @@ def surprise_mlp(impl):
     return surprise_case(op, (3, 4, 2), chunk=3, activation="silu")
 
 
-def momentum_recurrence(impl):
+def momentum_recurrence(impl, by_channel=False):
     def run(keep, past, surprise, memory, momentum, mask):
         state = (memory, momentum)
         gates = log_gate(keep, jnp.where), log_gate(past, jnp.where)
@@ -202,7 +204,13 @@ def momentum_recurrence(impl):
         without_params(run),
         without_params(oracle),
         nothing,
-        {"keep": (5,), "past": (5,), "surprise": (5, 2, 3), "memory": (2, 3), "momentum": (2, 3)},
+        {
+            "keep": (5, 2) if by_channel else (5,),
+            "past": (5,),
+            "surprise": (5, 2, 3),
+            "memory": (2, 3),
+            "momentum": (2, 3),
+        },
         mask_of(5),
         ("memory", "momentum"),
         lambda aux: dict.fromkeys(("keep", "past", "surprise"), ~aux["mask"]),
@@ -434,13 +442,27 @@ CASES = (
         "linear_recurrence associative": recurrence_case("associative"),
         "momentum_recurrence associative": momentum_recurrence("associative"),
         "momentum_recurrence sequential": momentum_recurrence("sequential"),
+        "momentum_recurrence by channel": momentum_recurrence("associative", by_channel=True),
+        "momentum_recurrence by channel, sequential": momentum_recurrence("sequential", by_channel=True),
         "surprise_linear": surprise_linear("token", "closed_form"),
         "surprise_linear associative": surprise_linear("token", "associative"),
         "surprise_linear sequential": surprise_linear("token", "sequential"),
         "surprise_linear decay first": surprise_linear("token", "closed_form", decay_before_gradient=True),
         "surprise_linear by chunk": surprise_linear("chunk", "closed_form"),
+        "surprise_linear by channel": surprise_linear("token", "closed_form", by_channel=True),
+        "surprise_linear by channel, decay first": surprise_linear(
+            "token", "closed_form", by_channel=True, decay_before_gradient=True
+        ),
+        "surprise_linear by channel and chunk": surprise_linear(
+            "chunk", "closed_form", by_channel=True, decay_before_gradient=True
+        ),
+        "surprise_linear by channel, associative": surprise_linear(
+            "token", "associative", by_channel=True, decay_before_gradient=True
+        ),
+        "surprise_linear by channel, sequential": surprise_linear("token", "sequential", by_channel=True),
         "surprise_linear_sharded": surprise_linear_sharded("token"),
         "surprise_linear_sharded by chunk": surprise_linear_sharded("chunk", decay_before_gradient=True),
+        "surprise_linear_sharded by channel": surprise_linear_sharded("token", by_channel=True),
         "surprise_mlp": surprise_mlp("closed_form"),
         "surprise_mlp associative": surprise_mlp("associative"),
         "surprise_memory": surprise_memory("chunk", "closed_form"),

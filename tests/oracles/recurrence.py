@@ -18,7 +18,8 @@ def momentum_recurrence(log_keep, log_momentum, surprise, memory, momentum, mask
     for t in range(len(surprise)):
         if mask[t]:
             momentum = np.exp(log_momentum[t]) * momentum + surprise[t]
-            memory = np.exp(log_keep[t]) * memory + momentum
+            keep = np.exp(log_keep[t])
+            memory = keep.reshape(*keep.shape, *[1] * (memory.ndim - keep.ndim)) * memory + momentum
         memories.append(memory)
         momenta.append(momentum)
     return np.stack(memories), np.stack(momenta)

@@ -59,7 +59,11 @@ def head_memory(
 ):  # fmt: skip
     """`[L, H, dh]` in and out; each head on its own. The last `only_read` tokens write nothing."""
     gates = x @ params["gates"]["kernel"] + params["gates"]["bias"]
-    keep, along, lr = np.split(gates, 3, axis=-1)
+    if "keep" in params:  # for each channel of a head
+        keep = (x @ params["keep"]["kernel"] + params["keep"]["bias"]).reshape(len(x), k.shape[1], -1)
+        along, lr = np.split(gates, 2, axis=-1)
+    else:
+        keep, along, lr = np.split(gates, 3, axis=-1)
     deep = "start_0" in params
     out = np.zeros_like(v)
     for h in range(v.shape[1]):

@@ -78,6 +78,7 @@ def surprise(
     out = []
     for t in range(len(q)):
         keep, eta = np.exp(log_keep[t]), np.exp(log_momentum[t])
+        keep = keep[:, None] if keep.ndim else keep  # a gate for each row
         if chunk is None or t % chunk == 0:
             anchor = memory
         if mask[t]:
@@ -90,15 +91,17 @@ def surprise(
     return np.array(out).reshape(len(q), v.shape[-1]), memory, momentum
 
 
-def tokens(rng, length, gates="open", dk=DK, dv=DV):
+def tokens(rng, length, gates="open", dk=DK, dv=DV, by_channel=False):
     """q, k, v, log_keep, log_momentum, lr: at most moderately unstable, so that all numbers stay of one size."""
     q, k = rng.normal(size=(2, length, dk)) / np.sqrt(dk)
     v = rng.normal(size=(length, dv))
     keep, momentum = (np.log(rng.uniform(0.3, 1, length)) for _ in range(2))
+    if by_channel:
+        keep = np.log(rng.uniform(0.3, 1, (length, dk)))
     if gates == "no forgetting":
-        keep = np.zeros(length)
+        keep = np.zeros_like(keep)
     if gates == "no momentum":
         momentum = np.full(length, -np.inf)
     if gates == "closing":  # some gates are shut, and all that was before is gone
-        keep, momentum = (np.where(rng.random(length) < 0.4, -np.inf, gate) for gate in (keep, momentum))
+        keep, momentum = (np.where(rng.random(gate.shape) < 0.4, -np.inf, gate) for gate in (keep, momentum))
     return q, k, v, keep, momentum, rng.uniform(0, 1, length)
