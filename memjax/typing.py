@@ -70,6 +70,18 @@ class WithLengths(Examples, Protocol):
         ...
 
 
+@runtime_checkable
+class Ordered(Examples, Protocol):
+    """A task that also says whether its training examples are to be read in their order, as a curriculum wants it.
+
+    Attributes:
+        ordered: True for examples that are independent draws: they are read by rising index, over and over, and not
+            shuffled.
+    """
+
+    ordered: bool
+
+
 __all__ = [
     "SPLITS",
     "Annotated",
@@ -84,6 +96,7 @@ __all__ = [
     "Key",
     "Literal",
     "Normalize",
+    "Ordered",
     "Params",
     "PyTree",
     "Shaped",

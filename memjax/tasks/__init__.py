@@ -2,6 +2,7 @@
 
 from memjax.tasks.algorithmic import Algorithmic, AlgorithmicSpec, BitsShape, BitsTask
 from memjax.tasks.babi import Babi, BabiSpec
+from memjax.tasks.babilong import Babilong, BabilongSpec, BabilongStream, BabilongStreamSpec
 from memjax.tasks.clicks import Clicks, ClicksSpec
 from memjax.tasks.episodic import EpisodeShape, Episodic, EpisodicSpec
 from memjax.tasks.evidence import Evidence, EvidenceSpec
@@ -22,6 +23,10 @@ __all__ = [
     "AlgorithmicSpec",
     "Babi",
     "BabiSpec",
+    "Babilong",
+    "BabilongSpec",
+    "BabilongStream",
+    "BabilongStreamSpec",
     "Batch",
     "BitsShape",
     "BitsTask",

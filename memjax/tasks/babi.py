@@ -96,7 +96,7 @@ class Babi:
         from memjax.tasks.builders.babi import open_folder
 
         records = open_folder(spec.data_dir, spec.folder)
-        self.notes, tasks = _choose(records, spec)
+        self.notes, tasks = choose_tasks(records, spec.folder, spec.task)
         stories = _read(records, tasks)
         train = [story for _, story in stories["train"]]
         words = {word for text in _texts(train) for word in words_of(text)}
@@ -188,32 +188,41 @@ class Babi:
         return np.array(ids, np.int32)
 
 
-def _choose(records: Records, spec: BabiSpec) -> tuple[tuple[str, ...], list[int]]:
-    """What a reader of the figures must know, and the tasks to use: those that can be trained and tested."""
+def choose_tasks(records: Records, folder: str, wanted: int) -> tuple[tuple[str, ...], list[int]]:
+    """What a reader of the figures must know, and the tasks to use: those that can be trained and tested.
+
+    Args:
+        records: of the folder.
+        folder: its name, for errors.
+        wanted: one of them, 0 for all.
+
+    Raises:
+        MemjaxError: for a task that is not there, and for one that lacks a split.
+    """
     known = sorted({task for tasks in records.splits.values() for task in tasks})
     lacking = {
         task: [split for split in ("train", "test") if task not in records.splits.get(split, {})] for task in known
     }
-    if spec.task == 0:
+    if wanted == 0:
         tasks = [task for task in known if not lacking[task]]
-        require(tasks, f"no task of bAbI folder {spec.folder!r} has both a train and a test file")
+        require(tasks, f"no task of bAbI folder {folder!r} has both a train and a test file")
     else:
         listed = ", ".join(map(str, known))
-        require(spec.task in known, f"bAbI folder {spec.folder!r} has no task {spec.task}; it has 0 (joint), {listed}")
-        if lacking[spec.task]:
-            missing = " and no ".join(lacking[spec.task])
+        require(wanted in known, f"bAbI folder {folder!r} has no task {wanted}; it has 0 (joint), {listed}")
+        if lacking[wanted]:
+            missing = " and no ".join(lacking[wanted])
             raise MemjaxError(
-                f"task {spec.task} of bAbI folder {spec.folder!r} has no {missing} file in the prepared data; "
-                f"prepare {spec.folder} again with an extra file for it, or take another folder"
+                f"task {wanted} of bAbI folder {folder!r} has no {missing} file in the prepared data; "
+                f"prepare {folder} again with an extra file for it, or take another folder"
             )
-        tasks = [spec.task]
+        tasks = [wanted]
     left_out = [f"task {task} is left out: no {' and no '.join(lacking[task])} file" for task in known if lacking[task]]
     extras = [
         f"task {task} {split} is from {file}, which has {records.splits[split][task][1]:,} questions"
         for (task, split), file in records.extras.items()
         if task in tasks
     ]
-    return (*extras, *(left_out if spec.task == 0 else ())), tasks
+    return (*extras, *(left_out if wanted == 0 else ())), tasks
 
 
 def _read(records: Records, tasks: Sequence[int]) -> dict[Split, list[tuple[int, Story]]]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from memjax.errors import MemjaxError, require
 from memjax.tasks.algorithmic import Algorithmic, AlgorithmicSpec
 from memjax.tasks.babi import Babi, BabiSpec
+from memjax.tasks.babilong import Babilong, BabilongSpec, BabilongStream, BabilongStreamSpec
 from memjax.tasks.clicks import Clicks, ClicksSpec
 from memjax.tasks.episodic import Episodic, EpisodicSpec
 from memjax.tasks.evidence import Evidence, EvidenceSpec
@@ -36,6 +37,8 @@ class Entry(NamedTuple):
 registry: dict[str, Entry] = {
     "algorithmic": Entry(AlgorithmicSpec, Algorithmic, "algorithmic"),
     "babi": Entry(BabiSpec, Babi, "stream_qa"),
+    "babilong": Entry(BabilongSpec, Babilong, "sequence"),
+    "babilong_stream": Entry(BabilongStreamSpec, BabilongStream, "stream_qa"),
     "clicks": Entry(ClicksSpec, Clicks, "stream_qa"),
     "episodic": Entry(EpisodicSpec, Episodic, "retention"),
     "evidence": Entry(EvidenceSpec, Evidence, "stream_qa"),

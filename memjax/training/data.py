@@ -1,4 +1,4 @@
-"""Batches for training, shuffled, endless, resumable; and batches for evaluation, each example once."""
+"""Batches for training, shuffled or in order, endless, resumable; and batches for evaluation, each example once."""
 
 import functools
 import sys
@@ -10,7 +10,7 @@ import numpy as np
 
 from memjax.errors import MemjaxError, require
 from memjax.training import buckets
-from memjax.typing import Batch, Examples, Int, Split, WithLengths
+from memjax.typing import Batch, Examples, Int, Ordered, Split, WithLengths
 
 ALL = slice(None)
 
@@ -52,19 +52,21 @@ def train_batches(
     """An endless iterator over batches for training.
 
     Every epoch visits all training examples in an order of its own, which depends on the seed and the epoch alone: what
-    is in a batch depends on its number, and not on how many processes read it. With buckets, batches of one are padded
-    to one length, that of all processes.
+    is in a batch depends on its number, and not on how many processes read it. A task that is `ordered` is read by
+    rising index instead. With buckets, batches of one are padded to one length, that of all processes; in order, each
+    to the least length that holds it.
 
     Args:
         task: whose split "train" is read.
         layout: of its batches; each is checked.
         batch_size: rows of a batch, of all processes.
-        seed: of the order.
+        seed: of the order, where there is none.
         start: the number of the first batch.
         rows: those of each batch that this process reads.
     """
     size, borders = task.size("train"), borders_of(task, layout)
     lengths = lengths_of(task, "train") if borders else np.zeros(size, int)
+    ordered = isinstance(task, Ordered) and task.ordered
 
     def load(indices: np.ndarray) -> Batch:
         batch = task.examples("train", indices[rows])
@@ -73,11 +75,12 @@ def train_batches(
             return _cut(layout, borders, batch, lengths[indices])
         return layout.trim(batch) if len(indices[rows]) == batch_size else batch  # processes must agree on a shape
 
-    if borders:
+    if borders and not ordered:
         batches = _bucketed(lengths, borders, batch_size, seed)
     else:
-        indices = grain.MapDataset.range(size).seed(seed).shuffle().repeat()
-        batches = indices.batch(batch_size, drop_remainder=True)
+        indices = grain.MapDataset.range(size)
+        indices = indices if ordered else indices.seed(seed).shuffle()
+        batches = indices.repeat().batch(batch_size, drop_remainder=True)
     loaded = batches[start:].map(load)
     return iter(loaded.to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=4)))
 
