@@ -166,7 +166,7 @@ class _Mixed:
         question = drawn.question[index]
         first, count, background = facts.first[question], facts.facts[question], drawn.background[index]
         key = fold(example_keys(self.spec.seed, 12, split, np.array([index])), 4)
-        places = np.argsort(uniform(key, count + background)[0])[:count]
+        places = np.argsort(uniform(key, int(count + background))[0])[:count]
         is_fact = np.zeros(count + background, bool)
         is_fact[places] = True
         rows = np.empty(count + background, int)
@@ -228,7 +228,7 @@ class Babilong(_Mixed):
         target = np.full_like(tokens, NOTHING)
         words = {word: i for i, word in enumerate(self.vocabulary)}
         answers = np.array([*(words[answer] for answer in self.answers), UNKNOWN])  # of label -1, too
-        for row, index in enumerate(indices):
+        for row, index in enumerate(indices.tolist()):
             text = self._marked[self._rows(split, index)].ravel()
             line = np.concatenate([text[text != PAD], query[row][query[row] != PAD], [ASKED]])
             tokens[row, : len(line)] = line
@@ -268,7 +268,7 @@ class BabilongStream(_Mixed):
 
     def _read(self, split: Split, indices: np.ndarray, query: np.ndarray, label: np.ndarray) -> Batch:
         rows = np.zeros((len(indices), self.shape.segments), int)
-        for place, index in enumerate(indices):
+        for place, index in enumerate(indices.tolist()):
             rows[place, : self._segments[split][index]] = self._rows(split, index)
         stream = self._texts.table[rows]
         return {"stream": stream, "mask": stream != PAD, "query": query, "label": label}
