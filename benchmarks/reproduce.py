@@ -12,6 +12,7 @@
     python benchmarks/reproduce.py recall
     python benchmarks/reproduce.py needle
     python benchmarks/reproduce.py mqar [--only="64x4 LMM"]
+    python benchmarks/reproduce.py babilong --data_dir=data [--only=LMM,rehearsal]
     python benchmarks/reproduce.py language --data_dir=data
     python benchmarks/reproduce.py learners --data_dir=data [--only=gru4rec]         fold 1; of ASSISTments 2017
     python benchmarks/reproduce.py recommendation --data_dir=data                    of ml-1m.txt.gz
@@ -86,6 +87,8 @@ WITHOUT = {
     "no gate cost": "--config.model.gate_cost=0.0",
     "no dropout": "--config.model.dropout=0.0",
     "no state passing": "--config.model.carry_state=0.0",
+    "no rehearsal": ABLATIONS["no rehearsal"],
+    "no curriculum": "--config.task.curriculum=False",
     "plain": "--config.task.longest=16",
 }
 # A cell, LENGTHxPAIRS, or the mixture of all; then the layer or the rule.
@@ -100,6 +103,14 @@ MQAR = {
     "128x8 LMM 128 wide": "128x8,width=128",
     "all LMM": "all",
     "all LMM 128 wide": "all,width=128",
+}
+# Layers, then memories, then those without rehearsal, and what reads the whole stream for each question.
+BABILONG = {
+    **{row: LAYERS[row] for row in ("LMM", "MAC", "MAG", "MAL", "attention")},
+    "LMM no curriculum": "lmm",
+    **{name: name for name in registry},
+    **{f"{name} no rehearsal": name for name in registry},
+    "Multi-Hop Reason": "multi_hop",
 }
 CELLS = {
     "copy NTM": "copy,cell=ntm",
@@ -128,6 +139,7 @@ TABLES = (
     "algorithmic",
     "babi_memories",
     "babi_single",
+    "babilong",
     "evidence_demo",
     "evidence_medium",
     "evidence_memories",
@@ -204,6 +216,8 @@ def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str
             for seed in range(seeds)
             for row, variant in MQAR.items()
         }
+    if table == "babilong":
+        return {(row, seed): _babilong(row, seed, data_dir) for seed in range(seeds) for row in BABILONG}
     if table == "language":
         return {
             (layer, seed): f"--config=configs/language.py:ptb,layer={layer},seed={seed} --data_dir={data_dir}"
@@ -223,6 +237,11 @@ def _retention(row: str, seed: int, data_dir: str) -> str:
     file = "" if kind == "original" else ",file=emr_noisy_task22"
     variant = f"{kind},policy={policy},entries={entries}{rewarded},seed={seed}{file}"
     return f"--config=configs/retention.py:{variant} --data_dir={data_dir}"
+
+
+def _babilong(row: str, seed: int, data_dir: str) -> str:
+    settings = " ".join(["", *(flag for name, flag in WITHOUT.items() if name in row)])
+    return f"--config=configs/babilong.py:{BABILONG[row]},seed={seed}{settings} --data_dir={data_dir}"
 
 
 def _maze(kind: str, base: str, entries: str, policy: str, seed: int, data_dir: str) -> str:

@@ -267,6 +267,33 @@ def by_length(found: dict) -> list[str]:
     return lines
 
 
+def hidden_facts(found: dict) -> list[str]:
+    """Accuracy by the characters of the text, 0 for the facts alone, of layers and memories; what a state takes."""
+    rows = by_row(found["runs"])
+    lengths = list(next(iter(rows.values()))[0]["metrics"]["tags"]["length"])
+    head = ["accuracy %", *("facts" if length == "0" else f"{int(length):,}" for length in lengths)]
+    head += ["bytes of state", "parameters", "seeds", "steps", "minutes"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for row, runs in rows.items():
+        minutes = mean(run["seconds"] for run in runs) / 60
+        cells = [row, *of_values(runs, "length", lengths), *sizes_of(runs), f"{minutes:.0f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def by_task_and_length(found: dict) -> list[str]:
+    """Accuracy on each task in the facts alone and in the longest text."""
+    rows = by_row(found["runs"])
+    tags = next(iter(rows.values()))[0]["metrics"]["tags"]
+    tasks, (first, *_, last) = list(tags["task"]), tags["length"]
+    head = ["accuracy %, facts alone / longest text", *(f"task {task}" for task in tasks)]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for row, runs in rows.items():
+        ends = [of_values(runs, "task x length", [f"{task} x {length}" for task in tasks]) for length in (first, last)]
+        lines.append(f"| {' | '.join([row, *(' / '.join(pair) for pair in zip(*ends))])} |")
+    return lines
+
+
 def multi_query(found: dict) -> list[str]:
     """Accuracy on each cell of LENGTHxPAIRS, beside the numbers of the state."""
     rows = by_row(found["runs"])

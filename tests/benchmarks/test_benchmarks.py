@@ -55,7 +55,7 @@ def test_a_run_is_finished_at_its_last_step_with_the_config_of_today(reproduce, 
 def test_no_hour_of_results_is_thrown_away(reproduce):
     """Every run in results/ has a config of today; what a command of today would train again is not there yet."""
     begun = [table for table in reproduce.TABLES if (ROOT / "results" / f"{table}.json").exists()]
-    assert set(reproduce.TABLES) - set(begun) <= {"evidence_medium"}
+    assert set(reproduce.TABLES) - set(begun) <= {"evidence_medium", "babilong"}
     for table in begun:
         runs = json.loads((ROOT / "results" / f"{table}.json").read_text())["runs"]
         assert all(reproduce.of_today(entry["config"]) for entry in runs.values())
@@ -91,6 +91,37 @@ def test_what_is_collected_holds_config_and_seconds(reproduce, tmp_path):
     reproduce.collect("evidence_demo", tmp_path, {("rehearsal", 0): command}, tmp_path / "out.json")
     (entry,) = json.loads((tmp_path / "out.json").read_text())["runs"].values()
     assert entry["config"] == config and entry["seconds"] == 4.0 and entry["losses"] == {"answer_loss": 0.5}
+
+
+def test_layers_and_memories_in_babilong_stand_in_one_table(reproduce, monkeypatch):
+    wanted = reproduce.commands("babilong", 2, "FOLDER")
+    configs = {row: reproduce.config_of(command) for (row, seed), command in wanted.items() if seed == 1}
+    assert configs["LMM"]["task"]["name"] == "babilong" and configs["dnc"]["task"]["name"] == "babilong_stream"
+    assert configs["dnc no rehearsal"]["rehearsal"]["fragments"] == 0 < configs["dnc"]["rehearsal"]["fragments"]
+    assert not configs["LMM no curriculum"]["task"]["curriculum"] and configs["LMM"]["task"]["curriculum"]
+    read = ("tasks", "haystack", "length", "lengths", "words", "vocabulary", "test", "seed")
+    assert len({tuple(config["task"][name] for name in read) for config in configs.values()}) == 1
+    assert all(config["training"]["seed"] == 1 for config in configs.values())
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    tables = importlib.import_module("tables_of_runs")
+
+    def made(row, right):
+        tags = {"length": {"0": {"accuracy": right}, "2048": {"accuracy": right / 2}}, "task": {"1": {}, "3": {}}}
+        tags["task x length"] = {f"{t} x {n}": {"accuracy": right / int(t)} for t in "13" for n in ("0", "2048")}
+        sizes = {"step": 2500, "parameters": 1234, "state_bytes": 5120, "seconds": 600.0}
+        return sizes | {"row": row, "metrics": {"tags": tags}}
+
+    found = {"runs": {row: made(row, right) for row, right in (("LMM", 0.5), ("dnc", 0.25))}}
+    assert tables.hidden_facts(found) == [
+        "| accuracy % | facts | 2,048 | bytes of state | parameters | seeds | steps | minutes |",
+        "|---|---|---|---|---|---|---|---|",
+        "| LMM | 50.0 | 25.0 | 5,120 | 1,234 | 1 | 2,500 | 10 |",
+        "| dnc | 25.0 | 12.5 | 5,120 | 1,234 | 1 | 2,500 | 10 |",
+    ]
+    assert tables.by_task_and_length(found)[2:] == [
+        "| LMM | 50.0 / 50.0 | 16.7 / 16.7 |",
+        "| dnc | 25.0 / 25.0 | 8.3 / 8.3 |",
+    ]
 
 
 def test_a_row_that_is_none_is_refused(reproduce, monkeypatch, capsys):

@@ -169,6 +169,35 @@ def test_a_batch_has_one_of_four_shapes():
     assert shapes == {7, 14, 21, 26}
 
 
+# In order.
+
+
+class InOrder(Counting):
+    """A task whose training examples are to be read as they are numbered."""
+
+    ordered = True
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_task_in_order_is_read_by_rising_index_over_and_over(seed):
+    with opened(InOrder(train=10), seed=seed) as data:
+        assert [i for _ in range(5) for i in ids(next(data))] == [*range(10), *range(10)]
+    turned_off = InOrder(train=24)
+    turned_off.ordered = False
+    assert epochs(0, 2, turned_off) == epochs(0, 2)
+
+
+@pytest.mark.parametrize("after", [1, 6, 13])
+def test_order_goes_on_where_it_was(after):
+    with opened(InOrder(), start=after) as data:
+        assert [i for _ in range(8) for i in ids(next(data))] == [i % 24 for i in range(4 * after, 4 * after + 32)]
+
+
+def test_every_process_takes_its_rows_of_an_order():
+    with opened(InOrder(), 4, rows=slice(0, 2)) as first, opened(InOrder(), 4, rows=slice(2, 4)) as second:
+        assert [i for _ in range(6) for half in (first, second) for i in ids(next(half))] == list(range(24))
+
+
 # Buckets.
 
 
@@ -245,6 +274,21 @@ def test_every_process_takes_its_rows_of_the_same_bucket():
     longest = [[half["mask"].any((0, 2)).sum() for half in halves] for halves in zip(*shares[1:])]
     assert any(first != second for first, second in longest)  # alone, they would have cut them to other lengths
     for batch, first, second in zip(*shares, strict=True):
+        assert_same({name: np.concatenate([first[name], second[name]]) for name in batch}, batch)
+
+
+def test_with_buckets_a_task_in_order_keeps_its_order_and_a_batch_is_as_long_as_its_longest_wants():
+    class Both(InOrder, Lengthy):
+        pass
+
+    task, shares = Both(train=24), []
+    for rows in (slice(None), slice(0, 1), slice(1, 4)):
+        with in_buckets(task, rows=rows) as data:
+            shares.append([next(data) for _ in range(12)])
+    assert [i for batch in shares[0] for i in first_ids(batch)] == [*range(24), *range(24)]
+    for batch, first, second in zip(*shares, strict=True):
+        longest = task.lengths("train")[first_ids(batch)].max()
+        assert batch["stream"].shape[1] == (5 if longest <= 5 else 10)
         assert_same({name: np.concatenate([first[name], second[name]]) for name in batch}, batch)
 
 
