@@ -13,6 +13,9 @@ gate on what is read, output projection. Contenders:
 - titans, per token     NeuralMemory(chunk_size=1, batch_size=64): computes what `chunk` does; compared before timing
 - titans, per chunk     NeuralMemory(chunk_size=64, batch_size=64): one gate for a chunk, read at its start: less work
 - titans mlp, ..        the same two with the memory of `mlp`, which computes what the first of them does
+- LMM, LMM deep, MAC    memjax.layers as they are, with their convolution and norms: matrices with exact gradients,
+                        perceptrons of two matrices, segments of 64 tokens with attention
+- LMM sequential        LMM token by token, forward alone: what to take where nothing is trained
 
 Forward, ours read a long sequence as memjax does, 2,048 tokens at a time with the state between: what a block makes
 stays in the cache, and in memory that the process already has. The gradient is of the whole sequence at once.
@@ -20,6 +23,10 @@ stays in the cache, and in memory that the process already has. The gradient is 
 Turns are interleaved and ratios taken turn by turn. The peak memory of a gradient, for L up to 4,096, is that of a
 process of its own, less what it held before the job (`peak_bytes`); ours have XLA's own figure too (`temp_bytes`). What
 would not fit into --memory-gb is left out, and said.
+
+`flops` are those of all products of matrices and vectors in our traced program, loops in full (`counting.products`; not
+XLA's cost analysis, which counts a loop's body once); outer products, gates and norms do not count. `matmul_share` is
+what that makes a second, over what one product of large float32 matrices makes, which takes its turn beside the others.
 """
 
 import argparse
@@ -33,9 +40,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import counting
 import jax
 import jax.numpy as jnp
 import numpy as np
+import surprise_layers
 import timing
 from rich.console import Console
 from rich.table import Table
@@ -52,6 +61,7 @@ except ImportError:
 ROOT = Path(__file__).parents[1]
 TOLERANCE = 1e-4
 BLOCK = 2048  # tokens
+MATMUL = "matmul"
 PEAKS_UP_TO = 4096  # tokens: a process for each, most of whose time is compiling
 RESET_PEAK = Path("/proc/self/clear_refs")  # of Linux; elsewhere there are no peaks
 JOBS = ("forward", "gradient")
@@ -73,6 +83,17 @@ PAIRS = (
     ("titans mlp, per chunk", "mlp"),
     ("sequential", "token"),
     ("associative", "token"),
+    ("LMM sequential", "LMM"),
+    ("LMM deep", "LMM"),
+    ("MAC", "LMM"),
+)
+# Of the gradient. What earlier runs had must stay; the second of two is what is hoped for.
+WANTED = (
+    ("titans, per token / chunk", 24),
+    ("titans, per chunk / chunk", 2),
+    ("titans, per chunk / chunk", 3),
+    ("titans mlp, per chunk / mlp", 1.5),
+    ("titans mlp, per chunk / mlp", 2),
 )
 
 
@@ -85,9 +106,10 @@ class Sizes:
     width: int = 64  # of a head
     expansion: float = 4.0  # of the MLP memory
     chunk: int = 64
+    matmul: int = 2048  # rows and columns of the matrices whose product is the measure
 
 
-QUICK = Sizes(lengths=(128,), heads=2, width=8)
+QUICK = Sizes(lengths=(128,), heads=2, width=8, matmul=128)
 
 
 def layer(params: dict, state: PyTree, x: jax.Array, *, name: str, chunk: int) -> tuple[PyTree, jax.Array]:
@@ -185,16 +207,28 @@ def ready(sizes: Sizes, name: str, job: str, length: int, seed: int) -> tuple[Ca
     x = stream(sizes, length, seed)
     if name in THEIRS:
         return torch_titans.job(job, peer(sizes, name, seed), x[None]), {}
-    params, x = params_of(sizes, name, seed), jnp.asarray(x)
-    kind = {"name": name, "chunk": sizes.chunk}
-    slope = jax.value_and_grad(lambda p, x: jnp.square(read_whole(p, x, **kind)).mean(), argnums=(0, 1))
-    run, facts = timing.compiled(partial(read_in_blocks, **kind) if job == "forward" else slope, params, x)
+    x = jnp.asarray(x)
+    if name in surprise_layers.LAYERS:
+        one = surprise_layers.make(name, sizes.heads, sizes.width, sizes.expansion, sizes.chunk)
+        params, function = one.init(jax.random.key(seed), x[: sizes.chunk]), surprise_layers.jobs(one, BLOCK)[job]
+    else:
+        params, kind = params_of(sizes, name, seed), {"name": name, "chunk": sizes.chunk}
+        slope = jax.value_and_grad(lambda p, x: jnp.square(read_whole(p, x, **kind)).mean(), argnums=(0, 1))
+        function = partial(read_in_blocks, **kind) if job == "forward" else slope
+    run, facts = timing.compiled(function, params, x)
+    facts["flops"] = counting.products(jax.make_jaxpr(function)(params, x).jaxpr)["flops"]
     return partial(run, params, x), facts
+
+
+def matmul(sizes: Sizes) -> Callable[[], Any]:
+    """One product of large matrices, ready to be called."""
+    a, b = jax.random.normal(jax.random.key(0), (2, sizes.matmul, sizes.matmul))
+    return partial(timing.compiled(partial(jnp.matmul, precision="highest"), a, b)[0], a, b)
 
 
 def check(sizes: Sizes, seed: int) -> dict[str, float]:
     """Largest differences between outputs of what should be equal, on sequences that end inside a chunk and do not."""
-    pairs = [("token", "sequential"), ("token", "associative")]
+    pairs = [("token", "sequential"), ("token", "associative"), ("LMM", "LMM sequential")]
     if torch is not None:
         pairs += [("chunk", "titans, per token"), ("mlp", "titans mlp, per token")]
     found = {}
@@ -213,6 +247,12 @@ def check(sizes: Sizes, seed: int) -> dict[str, float]:
         params = params_of(sizes, name, seed)
         ways = (jax.jit(partial(read, name=name, chunk=sizes.chunk)) for read in (read_whole, read_in_blocks))
         compare(f"{name}, whole and in blocks, L={2 * BLOCK}", *(np.asarray(way(params, x)) for way in ways))
+    for name in surprise_layers.LAYERS:
+        one = surprise_layers.make(name, sizes.heads, sizes.width, sizes.expansion, sizes.chunk)
+        params = one.init(jax.random.key(seed), x[: sizes.chunk])
+        ways = (surprise_layers.read_whole, partial(surprise_layers.read_in_blocks, block=BLOCK))
+        both = (np.asarray(jax.jit(partial(way, one))(params=params, x=x)) for way in ways)
+        compare(f"{name}, whole and in blocks, L={2 * BLOCK}", *both)
     return found
 
 
@@ -246,23 +286,30 @@ def _high_water(status: Path) -> int:
     return next(1024 * int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM"))
 
 
-def measure(sizes: Sizes, args) -> tuple[list[dict], list[dict], list[str]]:
-    """Rows of times, rows of ratios, and what was left out."""
-    rows, ratios, notes = [], [], []
-    contenders = [*OURS, *(THEIRS if torch is not None else ())]
+def measure(sizes: Sizes, args) -> tuple[list[dict], list[dict], list[dict], list[str]]:
+    """Rows of times, rows of ratios, what a product of matrices made a second beside them, and what was left out."""
+    rows, ratios, rates, notes = [], [], [], []
+    contenders = [*OURS, *surprise_layers.LAYERS, *(THEIRS if torch is not None else ())]
+    product, work = matmul(sizes), 2.0 * sizes.matmul**3
     for length in sizes.lengths:
         names = [name for name in contenders if fits(sizes, name, length, args.memory_gb)]
         if left := [name for name in contenders if name not in names]:
             notes.append(f"L={length}: {'; '.join(left)} left out, they would not fit into {args.memory_gb:g} GB.")
         for job in JOBS:
-            print(f"{job}, L={length}: {'; '.join(names)}", file=sys.stderr, flush=True)
-            made = {name: ready(sizes, name, job, length, args.seed) for name in names}
-            times = timing.take_turns({name: call for name, (call, _) in made.items()}, args.repeats)
-            where = {"L": length, "job": job}
+            ready_for = [name for name in names if job == "forward" or name not in surprise_layers.INFERENCE]
+            print(f"{job}, L={length}: {'; '.join(ready_for)}", file=sys.stderr, flush=True)
+            made = {name: ready(sizes, name, job, length, args.seed) for name in ready_for}
+            calls = {MATMUL: product} | {name: call for name, (call, _) in made.items()}
+            times = timing.take_turns(calls, args.repeats)
+            where, of_product = {"L": length, "job": job}, times.pop(MATMUL)
+            rates.append({**where, "flops_per_s": timing.spread([work / seconds for seconds in of_product])})
             for name, values in times.items():
                 facts = made[name][1]
                 if job == "gradient" and length <= PEAKS_UP_TO and os.access(RESET_PEAK, os.W_OK):
                     facts |= {"peak_bytes": peak(name, job, length, args)}
+                if "flops" in facts:
+                    faster = timing.ratio(of_product, values)["median"]
+                    facts |= {"matmul_share": facts["flops"] / work * faster}
                 tokens = length / timing.spread(values)["median"]
                 rows.append({**where, "contender": name, "tokens_per_s": tokens, **timing.spread(values), **facts})
             ratios += [
@@ -271,7 +318,7 @@ def measure(sizes: Sizes, args) -> tuple[list[dict], list[dict], list[str]]:
                 if a in times and b in times
             ]
             del made
-    return rows, ratios, notes
+    return rows, ratios, rates, notes
 
 
 def judge(sizes: Sizes, rows: list[dict], ratios: list[dict]) -> list[dict]:
@@ -281,15 +328,9 @@ def judge(sizes: Sizes, rows: list[dict], ratios: list[dict]) -> list[dict]:
     def target(name: str, found: float, met: bool) -> None:
         targets.append({"target": name, "found": found, "met": bool(met)})
 
-    wanted = {
-        "titans, per token / chunk": 20,
-        "titans, per chunk / chunk": 2,
-        "titans mlp, per chunk / mlp": 1.5,
-    }
-    for row in ratios:
-        if row["job"] == "gradient" and row["ratio"] in wanted:
-            limit = wanted[row["ratio"]]
-            target(f"{row['ratio']} at least {limit}, L={row['L']}", row["median"], row["median"] >= limit)
+    for row, (name, limit) in itertools.product(ratios, WANTED):
+        if row["job"] == "gradient" and row["ratio"] == name:
+            target(f"{name} at least {limit}, L={row['L']}", row["median"], row["median"] >= limit)
     space = {(r["contender"], r["L"]): r.get("temp_bytes", 0) / r["L"] for r in rows if r["job"] == "gradient"}
     for length in sizes.lengths:
         if ("sequential", length) in space:
@@ -301,7 +342,7 @@ def judge(sizes: Sizes, rows: list[dict], ratios: list[dict]) -> list[dict]:
 def show(results: dict) -> None:
     """Prints the results as tables."""
     console = Console(width=120)
-    table = Table("job", "L", "contender", "tokens/s", "ms (quartiles)", "compile s", "temp MB", "peak MB")
+    table = Table("job", "L", "contender", "tokens/s", "ms (quartiles)", "compile s", "temp MB", "peak MB", "matmul %")
     for column in table.columns[3:]:
         column.justify = "right"
     for row in results["rows"]:
@@ -310,8 +351,12 @@ def show(results: dict) -> None:
         spread = f"{1e3 * row['median']:.1f} ({1e3 * row['q1']:.1f}-{1e3 * row['q3']:.1f})"
         peak_mb = f"{row['peak_bytes'] / 1e6:.0f}" if "peak_bytes" in row else "-"
         where = row["job"], str(row["L"]), row["contender"]
-        table.add_row(*where, f"{row['tokens_per_s']:,.0f}", spread, compile_s, temp, peak_mb)
+        share = f"{100 * row['matmul_share']:.0f}" if "matmul_share" in row else "-"
+        table.add_row(*where, f"{row['tokens_per_s']:,.0f}", spread, compile_s, temp, peak_mb, share)
     console.print(table)
+    for row in results.get("matmul", ()):
+        rate = f"{row['flops_per_s']['median'] / 1e9:.0f} GFLOP/s"
+        console.print(f"Beside {row['job']}, L={row['L']}, a product of matrices made {rate}.", highlight=False)
     table = Table("job", "L", "ratio, turn by turn", "median", "quartiles")
     for row in results["ratios"]:
         quartiles = f"{row['q1']:.2f}-{row['q3']:.2f}"
@@ -354,7 +399,7 @@ def main() -> None:
         sizes = dataclasses.replace(sizes, lengths=tuple(args.lengths))
     machine = timing.machine()
     differences = check(sizes, args.seed)
-    rows, ratios, notes = measure(sizes, args)
+    rows, ratios, rates, notes = measure(sizes, args)
     if torch is None:
         notes.append("titans-pytorch left out: not installed (pip install 'memjax[bench]').")
     results = {
@@ -365,6 +410,7 @@ def main() -> None:
         "differences": differences,
         "rows": rows,
         "ratios": ratios,
+        "matmul": rates,
         "targets": judge(sizes, rows, ratios),
         "notes": notes,
     }

@@ -39,6 +39,7 @@ TABLES = {
     "write": ("bench_write", times.write),
     "questions": ("bench_write", times.questions),
     "surprise": ("bench_surprise", times.surprise),
+    "surprise_pace": ("bench_surprise", times.surprise_pace),
     "kernel": ("kernel_limits", times.kernel),
     "length": ("bench_length", times.length),
     "shards": ("bench_surprise_shards", times.shards),

@@ -17,6 +17,27 @@ def surprise(found: dict) -> list[str]:
     return [*lines, *(f"| {name} | {' | '.join(cell(name, length) for length in lengths)} |" for name in names)]
 
 
+def surprise_pace(found: dict) -> list[str]:
+    """Tokens a second of each contender, and what share of the rate of a product of matrices: gradient, forward."""
+    rows = {(row["contender"], row["job"], row["L"]): row for row in found["rows"]}
+    lengths, names = found["sizes"]["lengths"], list(dict.fromkeys(name for name, _, _ in rows))
+    lines = [f"| 1,000 tokens/s: gradient, forward | {' | '.join(f'L = {length:,}' for length in lengths)} |"]
+    lines.append("|---" * (1 + len(lengths)) + "|")
+
+    def cell(row: dict | None) -> str:
+        if row is None:
+            return "-"
+        share = f" ({100 * row['matmul_share']:.0f}%)" if "matmul_share" in row else ""
+        return f"{row['tokens_per_s'] / 1000:.3g}{share}"
+
+    for name in names:
+        cells = (
+            ", ".join(cell(rows.get((name, job, length))) for job in ("gradient", "forward")) for length in lengths
+        )
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
+
+
 def shards(found: dict) -> list[str]:
     """How many times faster a stream is read in shards: by a share's time, and here, where shards wait for cores."""
     counts = found["sizes"]["shards"]

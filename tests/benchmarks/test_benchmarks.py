@@ -176,10 +176,17 @@ def test_bench_surprise_runs_and_writes_what_it_found(tmp_path):
     found = quick_run("bench_surprise", tmp_path)
 
     theirs = importlib.util.find_spec("titans_pytorch") is not None
-    contenders = {"token", "chunk", "mlp", "sequential", "associative"}
-    for job in ("forward", "gradient"):
+    contenders = {"token", "chunk", "mlp", "sequential", "associative", "LMM", "LMM deep", "MAC"}
+    for job, more in (("forward", {"LMM sequential"}), ("gradient", set())):
         names = {row["contender"] for row in found["rows"] if row["job"] == job}
-        assert names >= contenders and (len(names) == 9) == theirs
+        assert {name for name in names if not name.startswith("titans")} == contenders | more
+        assert len(names) == len(contenders | more) + 4 * theirs
+    ours = [row for row in found["rows"] if not row["contender"].startswith("titans")]
+    assert all(row["flops"] > 0 and row["matmul_share"] > 0 for row in ours)
+    assert [row["job"] for row in found["matmul"]] == ["forward", "gradient"]
+    assert all(row["flops_per_s"].keys() == SPREAD for row in found["matmul"])
+    lines = script("tables_of_times").surprise_pace(found)
+    assert len(lines) == 2 + len(contenders) + 1 + 4 * theirs and "| LMM sequential | -, " in "\n".join(lines)
     assert all(row.keys() >= SPREAD and row["min"] > 0 for row in found["rows"])
     peaks = [row["peak_bytes"] for row in found["rows"] if row["job"] == "gradient" and "peak_bytes" in row]
     assert len(peaks) == len(names) * os.access("/proc/self/clear_refs", os.W_OK) and all(peak >= 0 for peak in peaks)
