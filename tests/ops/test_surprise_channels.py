@@ -2,9 +2,9 @@
 
 Gradients, meshes, shards, padding and the like: test_every_op.py.
 
-Slips tried, each seen to fail: a channel's gate is another's; S is not passed on into M, or into S, across a border; a
-key asks the memory after its token; blocks are halved for one token too few; padding moves S into M; a reset closes no
-row; momentum or rates of padding stay; the gates of the first channel are all channels' in one of the other impls.
+Slips tried, each seen to fail: padding moves S into M; across a border S is not passed on into M, or M not kept, or S
+not passed on; a key asks the memory as it has not decayed, in closed form or in the affine maps; a reset closes no row;
+one channel's gate is all channels' or another's; sequential takes no other loss; a gate by row passes for one by token.
 """
 
 import functools
