@@ -55,6 +55,7 @@ def gates(folder: Path) -> dict[str, Any]:
     config = read_config(folder)
     needle = isinstance(config.task, NeedleSpec) and config.model.remembers
     require(needle, f"{folder} is no run of a surprise memory on needles")
+    require(not config.model.by_channel, f"{folder} has decay=channel; its gates are not read here")
     experiment = prepare(config)
     step, params = load_phase(experiment, folder, experiment.phases[-1])
     task, model = experiment.task, build_sequence(config.model, experiment.task.shape)
@@ -76,7 +77,7 @@ def gates(folder: Path) -> dict[str, Any]:
     for layer, (path, logits) in enumerate(jax.tree.leaves_with_path(kept)):
         assert f"layers_{layer}" in jax.tree_util.keystr(path)
         log_keep, _, rate = surprise_gates(
-            jnp.asarray(logits),
+            *jnp.split(jnp.asarray(logits), 3, axis=-1),
             momentum=settings.momentum,
             forgetting=settings.forgetting,
             time_constant=settings.time_constant,
