@@ -9,15 +9,15 @@
     memjax compare --config=configs/babilong.py:rehearsal --of=all --data_dir=data   all memories, rehearsed and not
 
 Trained on the facts alone, then in texts of up to 512 and of up to 1,024 characters, tested in up to 16,384: layers
-read words, memories sentences, of the same examples. About 20 minutes of a free core for lmm or rehearsal, the test
-included. Published figures are of large language models and of other books. Ablations, each one override:
+read words, memories sentences, of the same examples. Published figures are of large language models and of other
+books. Ablations, each one override:
     --config.task.curriculum=False     --config.rehearsal.fragments=0     --config.model.momentum=False
 """
 
 from ml_collections import ConfigDict
 
 from memjax.config import parse_arg
-from memjax.errors import unknown
+from memjax.errors import require, unknown
 from memjax.layers import rule
 from memjax.memories import registry
 
@@ -61,9 +61,11 @@ def get_config(arg: str = "lmm") -> ConfigDict:
         if given and given not in names:
             raise unknown("variant of configs/babilong.py", given, names)
         variant = given or variant
+    require(not (values["layer"] and values["memory"]), "configs/babilong.py takes layer= or memory=, not both")
     if variant not in (*LAYERS, *registry, *DIRECT):
         raise unknown("variant of configs/babilong.py", variant, [*LAYERS, *registry, *DIRECT])
     layers = variant in LAYERS
+    require(layers or values["rule"] == "titans", f"rule= is for layers; {variant} has none")
 
     config = ConfigDict()
     config.system = "sequence" if layers else variant if variant in DIRECT else "memory"

@@ -45,7 +45,8 @@ class SequenceModelConfig(SurpriseSettings):
         carry_state: the least share of the texts of a batch that training starts in the state another text left, in
             [0, 1): they are read in chains, of a power of two each, without a gradient from one text to the one before.
         lower_horizon: the `horizon` of all blocks but the last, which then are short memories below a long one.
-        gate_cost: the weight in the loss of `memjax.layers.gate_cost`: of writing and forgetting without need.
+        gate_cost: the weight in the loss of `memjax.layers.gate_cost`: of writing and forgetting without need. It is a
+            mean over all tokens, padding behind a text, too.
         dtype: of the products.
     """
 
@@ -79,6 +80,10 @@ class SequenceModelConfig(SurpriseSettings):
         for name in ("dropout", "carry_state"):
             require(0 <= getattr(self, name) < 1, f"{name} must be in [0, 1), not {getattr(self, name)}")
         check_horizon(self.lower_horizon, "lower_horizon")
+        require(
+            self.depth > 1 or not self.lower_horizon,
+            "lower_horizon is for the blocks below the last, and depth is 1; set horizon",
+        )
         require(0 <= self.gate_cost <= 1e6, f"gate_cost must be from 0 to 1e6, not {self.gate_cost}")
         for name in ("horizon", "lower_horizon", "gate_cost"):
             require(
@@ -165,6 +170,10 @@ def sequence_recipe(config: SequenceConfig, task: SequenceTask) -> Recipe:
         rows % chain == 0,
         f"config.model.carry_state={config.model.carry_state} makes chains of {chain} texts, but a device has {rows} "
         f"at once; set config.training.batch_size to a multiple of {chain * parts}, or lower carry_state",
+    )
+    require(
+        config.model.impl != "pallas" or parts == config.training.microbatches,
+        "config.model.impl=pallas is for one device; set it to closed_form, or run with one",
     )
     objective = sequence_objective(model, shape.asked, config.model.chain, config.model.gate_cost)
     measure = partial(measure_sequence, model, shape.answer, BLOCK, shape.asked)

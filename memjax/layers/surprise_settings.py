@@ -51,7 +51,7 @@ class SurpriseSettings:
         decay_before_gradient: the gradient is taken at the memory that has forgotten already; for linear memories.
         decay: "token", a head forgets all of its memory alike; or "channel", each row of it, a channel of the keys, as
             a function of the token of its own; for linear memories.
-        impl: "closed_form"; "pallas", the same with a kernel for each chunk, for linear memories on a TPU or GPU; or
+        impl: "closed_form"; "pallas", the same with a kernel for each chunk, for linear memories on one TPU or GPU; or
             "sequential", token by token, faster where nothing is trained on a CPU.
         dtype: of the products.
 
@@ -172,7 +172,10 @@ class SurpriseLayer(nn.Module, SurpriseSettings):
 
 def check_horizon(horizon: float, name: str) -> None:
     """Raises `MemjaxError` for what is no number of tokens above 1, and not 0 either; name: of the setting."""
-    require(horizon == 0 or 1 < horizon < math.inf, f"{name} must be above 1, or 0 for none, not {horizon}")
+    number = isinstance(horizon, (int, float))
+    require(
+        number and (horizon == 0 or 1 < horizon < math.inf), f"{name} must be above 1, or 0 for none, not {horizon}"
+    )
 
 
 def check_reset(settings: SurpriseSettings, reset: Array | None, length: int) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple, cast
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from flax.core.lift import Out
 from jax.sharding import PartitionSpec
 
 from memjax.errors import MemjaxError, require
@@ -149,7 +150,9 @@ def scan_module(step: Callable, module: nn.Module) -> Callable:
     return nn.scan(
         step,
         variable_broadcast="params",
-        variable_axes={"costs": 0},  # what layers tell of their gates: `memjax.layers.head_memory`
+        variable_axes={
+            "costs": Out(0)
+        },  # what layers tell of their gates, `memjax.layers.head_memory`; nothing goes in
         split_rngs={"params": False},
         check_constancy_invariants=checks,
     )

@@ -61,7 +61,9 @@ class LanguageModel(nn.Module):
             self.vocabulary, self.width, embedding_init=nn.initializers.normal(self.width**-0.5), dtype=self.dtype
         )
         makers = self.make_layer if isinstance(self.make_layer, tuple) else (self.make_layer,) * self.depth
-        require(len(makers) == self.depth, f"make_layer must be {self.depth}, one for each block, not {len(makers)}")
+        makes = all(callable(make) and not isinstance(make, nn.Module) for make in makers)
+        require(makes, "make_layer must make a layer, or be a tuple of what makes one: partial(LMM, width=8, heads=2)")
+        require(len(makers) == self.depth, f"make_layer has {len(makers)} makers, depth is {self.depth}")
         self.layers = [make() for make in makers]
         dense = partial(nn.Dense, use_bias=False, dtype=self.dtype)
         perceptrons = self.depth if self.hidden else 0

@@ -77,9 +77,9 @@ def surprise_linear(
         loss: of `r = k_t M - v_t`: "l2", `1/2 |r|^2`; "huber", `1/2 r^2` of numbers within 1 of 0, beyond that linear;
             "l3", `1/3 |r|^3` (Miras, 2504.13173). All but l2 want gradient_at="chunk" or impl="sequential".
         impl: "closed_form" solves a chunk by products of matrices, and stores a state per chunk for the gradient;
-            "pallas" does so in one kernel, for TPUs and GPUs (a GPU's chunk_size, dk and dv must be powers of two from
-            16 on), and is interpreted on a CPU, for tests. "associative" scans the affine maps of the states,
-            "sequential" goes token by token: both store a state per token.
+            "pallas" does so in one kernel, on a TPU or GPU (one device, or inside a `shard_map` that checks no varying
+            axes), and is interpreted on a CPU, for tests; it has a first gradient alone. "associative" scans the affine
+            maps of the states, "sequential" goes token by token: both store a state per token.
 
     Returns:
         What each token read, and the state after the last one.

@@ -19,6 +19,7 @@ from memjax.typing import Array, Bool, Float
 
 Matrix = Array  # of any size
 Row = Array  # [1, C]
+SMALLEST = 16  # of what Triton multiplies
 
 
 def kernel_chunk(
@@ -38,7 +39,8 @@ def kernel_chunk(
 ) -> tuple[tuple[Float[Array, "dk dv"], Float[Array, "dk dv"]], Float[Array, "C dv"]]:
     """The state after a chunk, and what its tokens read; on a CPU it is interpreted.
 
-    A GPU's C, dk and dv must be powers of two of at least 16. It has one gradient, and no gradient of that.
+    Triton wants sizes that are powers of two, its products at least 16: chunk and widths are filled up. It has one
+    gradient, and no gradient of that.
 
     Args:
         anchor: where gradients are taken; None: at the memory before each token.
@@ -54,10 +56,19 @@ def kernel_chunk(
         mask: which tokens write.
         slope: the gradient of the loss of a residual.
     """
-    gates = (gate[None] for gate in (log_keep, log_momentum, lr, at))
-    anchors = () if anchor is None else (anchor,)
-    end, surprise, out = _chunk(slope, (memory, momentum, q, k, v, *gates, *anchors), mask.astype(k.dtype)[None])
-    return (end, surprise), out
+    size, dk, dv = len(k), *memory.shape
+    anchors = () if anchor is None else (_filled_up(anchor),)
+    matrices = (_filled_up(x) for x in (memory, momentum, q, k, v))
+    gates = (_filled_up(gate[None], rows=1) for gate in (log_keep, log_momentum, lr, at))
+    written = _filled_up(mask.astype(k.dtype)[None], rows=1)
+    end, surprise, out = _chunk(slope, (*matrices, *gates, *anchors), written)
+    return (end[:dk, :dv], surprise[:dk, :dv]), out[:size, :dv]
+
+
+def _filled_up(x: Matrix, rows: int = SMALLEST) -> Matrix:
+    """With zeros, to powers of two; a token of zeros whose mask is 0 leaves the state as it was."""
+    sizes = zip(x.shape, (rows, SMALLEST), strict=True)
+    return jnp.pad(x, [(0, max(least, 1 << (size - 1).bit_length()) - size) for size, least in sizes])
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))

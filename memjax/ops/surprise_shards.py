@@ -56,7 +56,7 @@ def surprise_linear_sharded(
         gradient_at: "token" or "chunk".
         decay_before_gradient: the gradient at `keep_t M_{t-1}`.
         chunk_size: with gradient_at="chunk" it must divide L: no chunk may straddle two shards.
-        impl: how.
+        impl: how; not "pallas".
 
     Returns:
         What the tokens of this shard read; and the state after the last shard, the same on all devices: its `out_specs`

@@ -215,7 +215,7 @@ def _facts(
                 if q.after > 0 and chars[q.after] <= most
             ]
             lines += [rows[text] for text in story.sentences]
-        left_out.append(1 - (len(kept) - begins[-1]) / total)
+        left_out.append(1 - (len(kept) - begins[-1]) / max(total, 1))
         begins.append(len(kept))
     first, facts, chars, query, label = np.array(kept, np.int64).reshape(-1, 5).T
     return Facts(np.array(lines, np.int64), first, facts, chars, query, label, np.array(begins)), left_out

@@ -2,6 +2,7 @@
 
 import functools
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -86,6 +87,22 @@ def test_the_loss_has_its_mean_over_layers_and_examples_and_training_lowers_it(c
         assert_close(metrics["gate_cost"], np.mean([gate_cost(one) for one in told]), 1e-5)
     stepped = optax.apply_updates(params, jax.tree.map(lambda slope: -0.1 * slope, slopes))
     assert weighed(stepped, None, batch)[0][1]["gate_cost"] < metrics["gate_cost"]
+
+
+class Twice(nn.Module):
+    def setup(self):
+        self.layer = MAC(WIDTH, HEADS, window=WINDOW)
+
+    def __call__(self, x):
+        return self.layer(x)[0][:3] + self.layer(x[:3])[0]
+
+
+def test_a_layer_may_be_used_twice_and_what_was_told_goes_in_again():
+    params = Twice().init(jax.random.key(0), tokens())
+    out, told = Twice().apply(params, tokens(), mutable=[COSTS])
+    again, _ = Twice().apply({**params, **told}, tokens(), mutable=[COSTS])
+    assert_close(out, Twice().apply(params, tokens()), 1e-6)
+    assert_close(out, again, 1e-6)
 
 
 def test_a_model_may_have_another_layer_in_each_block(unchecked):

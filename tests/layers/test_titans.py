@@ -359,6 +359,7 @@ SOUND = {"width": 8, "heads": 2}
         ({"expansion": 0}, "expansion must be at least 1, not 0"),
         ({"horizon": 1.0}, "horizon must be above 1, or 0 for none, not 1.0"),
         ({"horizon": -2.0}, "horizon must be above 1"),
+        ({"horizon": "32"}, "horizon must be above 1, or 0 for none, not 32"),
         ({"horizon": float("nan")}, "horizon must be above 1"),
         ({"rate_bound": 1.5}, r"rate_bound must be in \[0, 1\], beyond which it diverges, not 1.5"),
         ({"loss": "l2 "}, "unknown loss 'l2 '; did you mean 'l2'"),

@@ -195,7 +195,8 @@ def test_the_state_of_another_model_is_one_line(unchecked):
     [
         ("LMM", {"dropout": 1.0}, "dropout"),
         ("LMM", {"hidden": -1}, "hidden"),
-        ("LMM", {"make_layer": (LMM,)}, "make_layer must be 2, one for each block, not 1"),
+        ("LMM", {"make_layer": (LMM,)}, "make_layer has 1 makers, depth is 2"),
+        ("LMM", {"make_layer": (LMM, LMM(8, 2))}, "make_layer must make a layer"),
         ("MemN2N", {"dropout": -0.1}, "dropout"),
         ("MemN2N", {"width": 0}, "width must be a whole number of at least 1, not 0"),
     ],

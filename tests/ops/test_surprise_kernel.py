@@ -57,6 +57,14 @@ def test_documents_in_a_row_and_examples_side_by_side(rng):
     assert_close(*both, 1e-5)
 
 
+@pytest.mark.parametrize(("length", "width"), [(10, 32), (50, 12), (1, 24)])
+def test_sizes_that_triton_does_not_know_are_filled_up(length, width):
+    arrays = (*(jnp.zeros((length, width)) for _ in range(3)), *(jnp.zeros(length) for _ in range(3)))
+    write = functools.partial(ops.surprise_linear, impl="pallas", chunk_size=16)
+    slope = jax.jit(jax.grad(lambda q: write(q, *arrays[1:])[0].sum()))
+    assert "triton" in slope.trace(arrays[0]).lower(lowering_platforms=("cuda",)).as_text()
+
+
 @pytest.mark.parametrize("platform", ["tpu", "cuda"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_forward_and_backward_are_programs_for_an_accelerator(kind, platform):

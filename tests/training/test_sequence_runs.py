@@ -263,6 +263,11 @@ def test_a_config_is_the_same_after_a_round_trip(file):
         ({"model.memory_layers": 101, "model.gradient_at": "chunk"}, "config.model.memory_layers must be at most 100"),
         ({"model.horizon": 0.5}, "config.model.horizon must be above 1, or 0 for none, not 0.5"),
         ({"model.lower_horizon": 1.0}, "config.model.lower_horizon must be above 1, or 0 for none, not 1.0"),
+        (
+            {"model.depth": 1, "model.lower_horizon": 9.0},
+            "lower_horizon is for the blocks below the last, and depth is 1",
+        ),
+        ({"model.impl": "pallas"}, "config.model.impl=pallas is for one device; set it to closed_form"),
         ({"model.gate_cost": -1.0}, "config.model.gate_cost must be from 0 to 1e6, not -1.0"),
         (
             {"model.layer": "attention", "model.gate_cost": 0.1},
