@@ -172,10 +172,8 @@ class SurpriseLayer(nn.Module, SurpriseSettings):
 
 def check_horizon(horizon: float, name: str) -> None:
     """Raises `MemjaxError` for what is no number of tokens above 1, and not 0 either; name: of the setting."""
-    number = isinstance(horizon, (int, float))
-    require(
-        number and (horizon == 0 or 1 < horizon < math.inf), f"{name} must be above 1, or 0 for none, not {horizon}"
-    )
+    sound = isinstance(horizon, (int, float)) and (horizon == 0 or 1 < horizon < math.inf)
+    require(sound, f"{name} must be above 1, or 0 for none, not {horizon}")
 
 
 def check_reset(settings: SurpriseSettings, reset: Array | None, length: int) -> None:
