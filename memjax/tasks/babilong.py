@@ -199,9 +199,8 @@ class Babilong(_Mixed):
     for the test; bAbI is split as for `Babi`. In the test, and in validation, the same questions are asked at every
     length. All lengths have the same questions to draw from, those whose facts fit in the shortest one above 0.
 
-    A word that is not among the commonest is `<unknown>`. An answer that train does not have is asked for as `<unknown>`, which no training example
-    has as its answer. Tags:
-    "task", "length" in characters, and "task x length".
+    A word that is not among the commonest is `<unknown>`. For an answer that train does not have, too, `<unknown>` is
+    asked: no training example has it as its answer. Tags: "task", "length" in characters, and "task x length".
 
     Attributes:
         spec: its settings.
