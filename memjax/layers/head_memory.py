@@ -61,7 +61,9 @@ class HeadMemory(nn.Module):
         log_keep, log_momentum, lr = self._gates(x.astype(jnp.float32))
         if own.horizon:
             log_keep = log_keep + math.log1p(-1 / own.horizon)
-        self._tell_cost(log_keep, lr, mask)
+        # With momentum, a token goes on being written: its rates are a geometric series; per chunk, lr is what it sums to.
+        in_all = lr if own.gradient_at == "chunk" else -lr / jnp.expm1(log_momentum)
+        self._tell_cost(log_keep, in_all, mask)
         lr = own.bound * lr
         if own.gradient_at == "chunk":  # the sum of a chunk's rates, and of what momentum makes of them, is bounded
             lr = -jnp.expm1(log_momentum) * lr
@@ -116,7 +118,10 @@ class HeadMemory(nn.Module):
 
 
 def gate_cost(costs: PyTree) -> Float[Array, ""]:
-    """The mean over layers of what their gates do to a token: its rate, before the bound, and `1 - keep`.
+    """The mean over layers and tokens of `rate / (1 - momentum) + 1 - keep`: what is written of a token, and forgotten.
+
+    The rate is the one before its bound. With momentum, a token is written again with every token that follows; with
+    gradients per chunk, rates are multiplied by `1 - momentum`, and it is the rate alone.
 
     Args:
         costs: the collection `COSTS` of a model that was applied with it as mutable; none: 0.

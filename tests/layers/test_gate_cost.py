@@ -40,13 +40,15 @@ def costs(name, x, state):
     return kept[COSTS], state
 
 
-def test_it_is_the_mean_rate_before_its_bound_and_what_is_not_kept():
+def test_it_is_what_a_token_is_written_with_in_all_and_what_is_not_kept():
     layer, params = LAYERS["LMM"], made("LMM")["params"]["remember"]["gates"]
     x = np.asarray(tokens(), np.float64)
-    keep, _, rate = np.split(x @ np.asarray(params["kernel"]) + np.asarray(params["bias"]), 3, axis=-1)
+    keep, along, rate = np.split(x @ np.asarray(params["kernel"]) + np.asarray(params["bias"]), 3, axis=-1)
     kept = np.exp(log_sigmoid(keep + np.log(layer.time_constant))) * (1 - 1 / layer.horizon)
     got = gate_cost(costs("LMM", tokens(), layer.apply(made("LMM"), method="initial_state"))[0])
-    assert_close(np.asarray(got), (np.exp(log_sigmoid(rate)) + 1 - kept).mean(), 1e-5)
+    assert_close(
+        np.asarray(got), (np.exp(log_sigmoid(rate)) / (1 - np.exp(log_sigmoid(along))) + 1 - kept).mean(), 1e-5
+    )
 
 
 @pytest.mark.parametrize("name", LAYERS)
