@@ -61,7 +61,7 @@ class HeadMemory(nn.Module):
         log_keep, log_momentum, lr = self._gates(x.astype(jnp.float32))
         if own.horizon:
             log_keep = log_keep + math.log1p(-1 / own.horizon)
-        # With momentum, a token goes on being written: its rates are a geometric series; per chunk, lr is what it sums to.
+        # With momentum a token goes on being written, its rates a geometric series; per chunk lr is what it sums to.
         in_all = lr if own.gradient_at == "chunk" else -lr / jnp.expm1(log_momentum)
         self._tell_cost(log_keep, in_all, mask)
         lr = own.bound * lr
