@@ -9,9 +9,7 @@ def products(jaxpr: Any) -> dict[str, float]:
     """Flops, bytes in and out, and number of all matrix products that a traced program makes; loops count in full."""
     total = dict.fromkeys(("flops", "bytes", "count"), 0.0)
     for equation in jaxpr.eqns:
-        inner = [j for value in equation.params.values() for j in (value if isinstance(value, tuple) else (value,))]
-        inner = [getattr(j, "jaxpr", j) for j in inner]
-        inner = [products(j) for j in inner if hasattr(j, "eqns")]
+        inner = [products(program) for program in inside(equation)]
         times = equation.params["length"] if equation.primitive.name == "scan" else 1
         for found in inner:
             total = {key: total[key] + times * found[key] for key in total}
@@ -23,6 +21,13 @@ def products(jaxpr: Any) -> dict[str, float]:
             total["bytes"] += sum(shape.size * shape.dtype.itemsize for shape in shapes)
             total["count"] += 1
     return total
+
+
+def inside(equation: Any) -> list[Any]:
+    """The programs that an equation of a traced program has in it: a loop's body, branches, a kernel."""
+    values = [value if isinstance(value, tuple) else (value,) for value in equation.params.values()]
+    programs = [getattr(part, "jaxpr", part) for parts in values for part in parts]
+    return [program for program in programs if hasattr(program, "eqns")]
 
 
 def messages(text: str, side: int) -> dict[str, dict[str, float]]:

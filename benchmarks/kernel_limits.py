@@ -15,7 +15,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from counting import products
+from counting import inside, products
 from timing import save
 
 from memjax import ops
@@ -71,12 +71,9 @@ def _kernels(jaxpr: Any) -> Iterator[Any]:
     for equation in jaxpr.eqns:
         if equation.primitive.name == "pallas_call":
             yield equation
-            continue
-        for value in equation.params.values():
-            for inner in value if isinstance(value, tuple) else (value,):
-                inner = getattr(inner, "jaxpr", inner)
-                if hasattr(inner, "eqns"):
-                    yield from _kernels(inner)
+        else:
+            for program in inside(equation):
+                yield from _kernels(program)
 
 
 def main(argv: list[str] | None = None) -> None:

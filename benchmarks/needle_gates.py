@@ -11,7 +11,6 @@ text, those of the blocks below from its end, and the other way round. Kept in r
 
 import argparse
 import json
-import math
 import platform
 import shlex
 import sys
@@ -26,7 +25,6 @@ from memjax.errors import require
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import read_config
 from memjax.experiments.sequence import build_sequence
-from memjax.memories.surprise import surprise_gates
 from memjax.models import SequenceModel
 from memjax.tasks import NeedleSpec
 from memjax.tasks.sequence import NOTHING
@@ -55,43 +53,35 @@ def gates(folder: Path) -> dict[str, Any]:
     config = read_config(folder)
     needle = isinstance(config.task, NeedleSpec) and config.model.remembers
     require(needle, f"{folder} is no run of a surprise memory on needles")
-    require(not config.model.by_channel, f"{folder} has decay=channel; its gates are not read here")
     experiment = prepare(config)
     step, params = load_phase(experiment, folder, experiment.phases[-1])
     task, model = experiment.task, build_sequence(config.model, experiment.task.shape)
     tags = task.examples("test", np.arange(task.size("test")))["length"]
     rows = np.flatnonzero(tags == task.shape.tags["length"].index(str(LENGTH)))
-    batch = task.examples("test", rows[:: -(-len(rows) // TEXTS)])
+    texts = task.examples("test", rows)
+    batch = {name: values[:: -(-len(rows) // TEXTS)] for name, values in texts.items()}
 
     @jax.jit
     @jax.vmap
     def read(tokens: jax.Array) -> tuple[jax.Array, Any]:
         (logits, _), kept = model.apply(
-            params, tokens, capture_intermediates=lambda module, _: module.name == "gates", mutable="intermediates"
+            params, tokens, capture_intermediates=lambda _, method: method == "read_gates", mutable="intermediates"
         )
         return logits.argmax(-1), kept["intermediates"]
 
     answers, kept = jax.device_get(read(jnp.asarray(batch["tokens"])))
     asked = batch["target"] != NOTHING
     settings, heads = config.model, []
-    for layer, (path, logits) in enumerate(jax.tree.leaves_with_path(kept)):
-        assert f"layers_{layer}" in jax.tree_util.keystr(path)
-        log_keep, _, rate = surprise_gates(
-            *jnp.split(jnp.asarray(logits), 3, axis=-1),
-            momentum=settings.momentum,
-            forgetting=settings.forgetting,
-            time_constant=settings.time_constant,
-        )
-        horizon = settings.lower_horizon if layer < settings.depth - 1 else settings.horizon
-        log_keep = log_keep + (math.log1p(-1 / horizon) if horizon else 0)
-        forgotten = np.asarray(-jnp.expm1(log_keep)).sum(1).mean(0)
-        rates = np.median(np.asarray(rate) * settings.bound, axis=(0, 1))
+    for layer in range(settings.depth):
+        log_keep, _, rate = jax.tree.leaves(kept[f"layers_{layer}"])
+        forgotten = -np.expm1(log_keep).reshape(*rate.shape, -1).mean(-1).sum(1).mean(0)
+        rates = np.median(rate * settings.bound, axis=(0, 1))
         for head, (lost, written) in enumerate(zip(forgotten, rates, strict=True)):
             heads.append(
                 {"layer": layer, "head": head, "rate": round(float(written), 3), "forgotten": round(float(lost), 1)}
             )
     accuracy = float((answers == batch["target"])[asked].mean())
-    early = task.examples("test", rows[task.examples("test", rows)["depth"] <= 1])
+    early = {name: values[texts["depth"] <= 1] for name, values in texts.items()}
     return {"step": int(step), "accuracy": round(accuracy, 3), "heads": heads, **put_together(model, params, early)}
 
 
@@ -101,7 +91,7 @@ def put_together(model: SequenceModel, params: Params, batch: Batch) -> dict[str
     Args:
         model: of surprise layers.
         params: its parameters.
-        batch: texts with the needle in their first half.
+        batch: texts with the needle in their first two fifths.
     """
 
     @jax.jit

@@ -1,6 +1,7 @@
 """A surprise memory for each head: what all layers with one write and read, linear or deep."""
 
 import math
+from functools import partial
 
 import flax.linen as nn
 import jax
@@ -58,9 +59,7 @@ class HeadMemory(nn.Module):
     ) -> tuple[Float[Array, "L H dh"], ops.SurpriseState]:
         """Writes every token and reads the memory after it; what is masked writes nothing; reset: empty before it."""
         own, within = self.settings, 0 if state.within is None else state.within
-        log_keep, log_momentum, lr = self._gates(x.astype(jnp.float32))
-        if own.horizon:
-            log_keep = log_keep + math.log1p(-1 / own.horizon)
+        log_keep, log_momentum, lr = self.read_gates(x.astype(jnp.float32))
         # With momentum a token goes on being written, its rates a geometric series; per chunk lr is what it sums to.
         in_all = lr if own.gradient_at == "chunk" else -lr / jnp.expm1(log_momentum)
         self._tell_cost(log_keep, in_all, mask)
@@ -80,13 +79,20 @@ class HeadMemory(nn.Module):
             memory = (*memory, (within + len(x)) % own.chunk)
         return read, ops.SurpriseState(*memory)
 
-    def _gates(self, x):
+    def read_gates(self, x: Float[Array, "L d"]) -> tuple[Array, Array, Array]:
+        """`log_keep` with its horizon, `[L, H]`, or `[L, H, dh]` by channel; `log_momentum`; `lr` before its bound."""
         own, logits = self.settings, self.gates(x)
-        kind = {"momentum": own.momentum, "forgetting": own.forgetting, "time_constant": own.time_constant}
-        if not own.by_channel:
-            return surprise_gates(*jnp.split(logits, 3, axis=-1), **kind)
-        keep = self.keep(x).reshape(len(x), own.heads, own.width // own.heads)
-        return surprise_gates(keep, *jnp.split(logits, 2, axis=-1), **kind)
+        of_logits = partial(
+            surprise_gates, momentum=own.momentum, forgetting=own.forgetting, time_constant=own.time_constant
+        )
+        if own.by_channel:
+            keep = self.keep(x).reshape(len(x), own.heads, own.width // own.heads)
+            log_keep, log_momentum, lr = of_logits(keep, *jnp.split(logits, 2, axis=-1))
+        else:
+            log_keep, log_momentum, lr = of_logits(*jnp.split(logits, 3, axis=-1))
+        if own.horizon:
+            log_keep = log_keep + math.log1p(-1 / own.horizon)
+        return log_keep, log_momentum, lr
 
     def _tell_cost(self, log_keep, lr, mask):
         """The sum over tokens of what their gates do, the mean of heads, and their number; kept by those who ask."""

@@ -16,11 +16,8 @@ RULES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "titans_deep": PER_CHUNK | {"memory_layers": 2},  # 2501.00663, 3.1
         "deltanet": PLAIN,  # 2406.06484
         "gated_deltanet": {"momentum": False, "decay_before_gradient": True},  # 2412.06464, Eq. 10
-        "kda": {
-            "momentum": False,
-            "decay_before_gradient": True,
-            "decay": "channel",
-        },  # 2510.26692, Kimi Delta Attention
+        # 2510.26692, Kimi Delta Attention.
+        "kda": {"momentum": False, "decay_before_gradient": True, "decay": "channel"},
         "ttt_linear": PLAIN | PER_CHUNK | {"memory_norm": True},  # 2407.04620, 2.3 and 2.7
         "ttt_mlp": PLAIN | PER_CHUNK | {"memory_norm": True, "memory_layers": 2, "expansion": 4},  # the same
         "huber": PER_CHUNK | {"loss": "huber"},  # 2504.13173 (Miras), the loss of Yaad

@@ -150,9 +150,8 @@ def scan_module(step: Callable, module: nn.Module) -> Callable:
     return nn.scan(
         step,
         variable_broadcast="params",
-        variable_axes={
-            "costs": Out(0)
-        },  # what layers tell of their gates, `memjax.layers.head_memory`; nothing goes in
+        # What layers tell of their gates (`memjax.layers.head_memory`); nothing of it goes in.
+        variable_axes={"costs": Out(0)},
         split_rngs={"params": False},
         check_constancy_invariants=checks,
     )

@@ -183,8 +183,7 @@ def _affine_scan(memory, momentum, k, v, keep, eta, lr, at, mask):
         fall = lr[:, None, None] * k[:, :, None] * (at * k)[:, None, :]
     else:
         fall = (lr * at)[:, None, None] * k[:, :, None] * k[:, None, :]
-    keep = keep[:, :, None] if keep.ndim == k.ndim else keep[:, None, None]
-    kept = jnp.concatenate([keep * eye - fall, -fall], axis=1)
+    kept = jnp.concatenate([as_column(keep, fall) * eye - fall, -fall], axis=1)
     moved = jnp.broadcast_to(eta[:, None, None] * eye, fall.shape)
     maps = jnp.concatenate([kept, jnp.concatenate([moved, moved], axis=1)], axis=2)
     maps = jnp.where(mask[:, None, None], maps, jnp.eye(2 * width, dtype=k.dtype))

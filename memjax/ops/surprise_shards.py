@@ -56,7 +56,7 @@ def surprise_linear_sharded(
         gradient_at: "token" or "chunk".
         decay_before_gradient: the gradient at `keep_t M_{t-1}`.
         chunk_size: with gradient_at="chunk" it must divide L: no chunk may straddle two shards.
-        impl: how; not "pallas".
+        impl: how; not "pallas", whose kernels are for one device.
 
     Returns:
         What the tokens of this shard read; and the state after the last shard, the same on all devices: its `out_specs`
@@ -77,6 +77,7 @@ def surprise_linear_sharded(
     """
     (length, dk), dv = k.shape, v.shape[1]
     anchored = gradient_at == "chunk"
+    require(impl != "pallas", "surprise_linear_sharded: impl='pallas' is for one device; take impl='closed_form'")
     require(
         not anchored or length % chunk_size == 0,
         f"surprise_linear_sharded: a shard of {length} tokens ends inside a chunk of {chunk_size}, at whose start "

@@ -174,19 +174,14 @@ class _Mixed:
         rows[~is_fact] = np.arange(drawn.start[index], drawn.start[index] + background)
         return rows
 
-    def examples(self, split: Split, indices: np.ndarray) -> Batch:
-        """The examples with these indices."""
-        indices = check_indices(indices, self.size(split), split)
+    def _asked(self, split: Split, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray, Batch]:
+        """The questions as rows of words, the labels of their answers, and the tags."""
         drawn, facts = self._drawn[split], self._texts.facts[split]
         question = drawn.question[indices]
         tags = {"task": drawn.task[indices], "length": drawn.length[indices]}
         tags["task x length"] = tags["task"] * len(self._lengths) + tags["length"]
-        query, label = self._texts.questions[facts.query[question]], facts.label[question]
-        own = self._read(split, indices, query, label.astype(np.int32))
-        return own | {name: tag.astype(np.int32) for name, tag in tags.items()}
-
-    def _read(self, split: Split, indices: np.ndarray, query: np.ndarray, label: np.ndarray) -> Batch:
-        raise NotImplementedError
+        query, label = self._texts.questions[facts.query[question]], facts.label[question].astype(np.int32)
+        return query, label, {name: tag.astype(np.int32) for name, tag in tags.items()}
 
 
 class Babilong(_Mixed):
@@ -220,8 +215,9 @@ class Babilong(_Mixed):
         super().__init__(spec)
         self.shape = SequenceShape(len(self.vocabulary), len(self.answers), asked=1, tags=self._tags)
 
-    def _read(self, split: Split, indices: np.ndarray, query: np.ndarray, label: np.ndarray) -> Batch:
-        drawn = self._drawn[split]
+    def examples(self, split: Split, indices: np.ndarray) -> Batch:
+        indices, drawn = check_indices(indices, self.size(split), split), self._drawn[split]
+        query, label, tags = self._asked(split, indices)
         # One shape for all of train, and otherwise one for each length.
         like = drawn.words if split == "train" else drawn.words[np.isin(drawn.length, drawn.length[indices])]
         tokens = np.full((len(indices), like.max()), PAD, np.int32)
@@ -233,7 +229,7 @@ class Babilong(_Mixed):
             line = np.concatenate([text[text != PAD], query[row][query[row] != PAD], [ASKED]])
             tokens[row, : len(line)] = line
             target[row, len(line) - 1] = answers[label[row]]
-        return {"tokens": tokens, "target": target}
+        return {"tokens": tokens, "target": target, **tags}
 
 
 class BabilongStream(_Mixed):
@@ -266,9 +262,11 @@ class BabilongStream(_Mixed):
         """How many sentences each example has."""
         return self._segments[split]
 
-    def _read(self, split: Split, indices: np.ndarray, query: np.ndarray, label: np.ndarray) -> Batch:
+    def examples(self, split: Split, indices: np.ndarray) -> Batch:
+        indices = check_indices(indices, self.size(split), split)
+        query, label, tags = self._asked(split, indices)
         rows = np.zeros((len(indices), self.shape.segments), int)
         for place, index in enumerate(indices.tolist()):
             rows[place, : self._segments[split][index]] = self._rows(split, index)
         stream = self._texts.table[rows]
-        return {"stream": stream, "mask": stream != PAD, "query": query, "label": label}
+        return {"stream": stream, "mask": stream != PAD, "query": query, "label": label, **tags}

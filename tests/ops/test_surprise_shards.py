@@ -196,3 +196,9 @@ def test_a_state_inside_a_chunk_is_refused(rng):
         jax.vmap(lambda *x: ops.surprise_linear_sharded(*x, state, axis_name="seq", **options), axis_name="seq")(
             *(x.reshape(2, 24, *x.shape[1:]) for x in arrays)
         )
+
+
+def test_kernels_are_for_one_device():
+    gates = jnp.zeros(1)
+    with pytest.raises(MemjaxError, match="impl='pallas' is for one device"):
+        ops.surprise_linear_sharded(*jnp.ones((3, 1, 2)), gates, gates, gates, axis_name="sequence", impl="pallas")
