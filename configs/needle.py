@@ -8,6 +8,8 @@
     memjax train --config=configs/needle.py:lmm,carry=1             state passing between texts, and dropout
     memjax train --config=configs/needle.py:lmm,long=1              that, a short memory below a long one, and a cost of
                                                                     what gates write and forget
+    memjax train --config=configs/needle.py:lmm,long=1,pieces=8     and texts of up to 8 times 256 characters, read in
+                                                                    pieces of 256 without a gradient between them
     memjax train --config=configs/needle.py:mac                     or mag, mal; attention: a window, no memory
 
 Trained on texts of 256 characters, tested on 256 to 16,384; results: results/needle.json. Titans (2501.00663), Table 2,
@@ -26,9 +28,18 @@ LAYERS = ("attention", "lmm", "mac", "mag", "mal")
 
 
 def get_config(arg: str = "lmm") -> ConfigDict:
-    """The layer named before the first comma, or by layer=; then needle=, haystack=, rule=, carry=, long=, seed=."""
+    """The layer before the first comma, or layer=; needle=, haystack=, rule=, carry=, long=, pieces=, seed=."""
     layer, values = parse_arg(
-        arg, "lmm", layer="", needle="passkey", haystack="noise", rule="titans", carry=False, long=False, seed=0
+        arg,
+        "lmm",
+        layer="",
+        needle="passkey",
+        haystack="noise",
+        rule="titans",
+        carry=False,
+        long=False,
+        pieces=1,
+        seed=0,
     )
     carry, long = values["carry"] or values["long"], values["long"]
     layer = values["layer"] or layer
@@ -37,7 +48,7 @@ def get_config(arg: str = "lmm") -> ConfigDict:
 
     config = ConfigDict({"system": "sequence"})
     config.task = ConfigDict({"name": "needle", "needle": values["needle"], "size": 5})
-    config.task.update(haystack=values["haystack"], length=256, longest=64, data_dir="data")
+    config.task.update(haystack=values["haystack"], length=256, longest=64, pieces=values["pieces"], data_dir="data")
     config.task.update(train=100_000, valid=200, test=40, seed=0)
 
     config.model = ConfigDict({"layer": layer, "width": 64, "depth": 2, "heads": 2, "hidden": 128, "window": 32})

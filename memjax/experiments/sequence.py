@@ -165,7 +165,12 @@ def sequence_recipe(config: SequenceConfig, task: SequenceTask) -> Recipe:
     """The recipe of a config: one phase."""
     shape, model = task.shape, build_sequence(config.model, task.shape)
     parts = row_parts(make_mesh(config.mesh, config.training.batch_size)) * config.training.microbatches
-    rows, chain = config.training.batch_size // parts, config.model.chain
+    rows, chain, pieces = config.training.batch_size // parts, config.model.chain, shape.pieces
+    require(
+        pieces == 1 or (chain % pieces == 0 and config.training.microbatches == 1),
+        f"texts of {pieces} pieces are read whole in chains: config.training.microbatches must be 1, not "
+        f"{config.training.microbatches}, and config.model.carry_state at least {1 - 1 / pieces}",
+    )
     require(
         rows % chain == 0,
         f"config.model.carry_state={config.model.carry_state} makes chains of {chain} texts, but a device has {rows} "
@@ -194,6 +199,8 @@ def sequence_objective(
 ) -> Loss:
     """Mean answer loss over the targets of each sequence, then over the batch; whole sequences at once.
 
+    In a chain, a text may ask nothing; it has no part in the means of its chain but that of `gate_cost`.
+
     Args:
         model: of sequences.
         asked: the most targets of a sequence, if few are; a target more would be left out.
@@ -203,27 +210,32 @@ def sequence_objective(
             need.
     """
 
-    def one(params: Params, example: Example, state: State) -> tuple[Metrics, State]:
+    def one(params: Params, example: Example, state: State) -> tuple[Metrics, Metrics, Array, State]:
         rngs = {"dropout": example["key"]}
         sums, state, costs = _answered(model, asked, params, example, state, train=True, rngs=rngs)
         count = sums.pop("count")
         told = {"gate_cost": gate_cost(costs)} if gate_weight else {}
-        return {name: value / count for name, value in sums.items()} | told, state
+        return {name: value / jnp.maximum(count, 1) for name, value in sums.items()}, told, count > 0, state
+
+    def alone(params: Params, frozen: Params, example: Example) -> Metrics:
+        metrics, told, _, _ = one(params, example, None)
+        return metrics | told
 
     def chained(params: Params, frozen: Params, examples: Example) -> Metrics:
         def step(state, example):
-            metrics, state = one(params, example, state)
-            return jax.lax.stop_gradient(state), metrics
+            *found, state = one(params, example, state)
+            return jax.lax.stop_gradient(state), found
 
         start = model.apply(params, method="initial_state")
-        return jax.tree.map(jnp.mean, jax.lax.scan(step, start, examples)[1])
+        metrics, told, is_asked = jax.lax.scan(step, start, examples)[1]
+        return jax.tree.map(lambda x: x.sum() / jnp.maximum(is_asked.sum(), 1), metrics) | jax.tree.map(jnp.mean, told)
 
     def total(means: Metrics) -> tuple[Array, Metrics]:
         loss = means["answer_loss"]
         return loss + gate_weight * means["gate_cost"] if gate_weight else loss, means
 
     if chain == 1:
-        return mean_objective(lambda params, frozen, example: one(params, example, None)[0], total)
+        return mean_objective(alone, total)
 
     def loss(params: Params, frozen: Params, batch: Example) -> tuple[Array, Metrics]:
         rows = len(batch["tokens"])

@@ -36,6 +36,8 @@ class NeedleSpec:
         test: examples of each depth and each length.
         seed: of what is drawn.
         data_dir: the folder of the haystack.
+        pieces: texts of train are 1, 2, 4, ... up to so many times as long as `length`, a power of two: examples of
+            `length` characters that are to be read one after another, in their order.
 
     Raises:
         MemjaxError: for what is out of range, and for sequences without room for a text.
@@ -51,11 +53,14 @@ class NeedleSpec:
     test: int
     seed: int
     data_dir: str
+    pieces: int = 1
 
     def __post_init__(self):
         require(self.needle in _SYMBOLS, f"needle must be one of {', '.join(_SYMBOLS)}, not {self.needle!r}")
-        at_least(self, 1, "size", "length", "longest", "train", "valid", "test")
+        at_least(self, 1, "size", "length", "longest", "train", "valid", "test", "pieces")
         check_lengths(self.length, self.longest)
+        check_lengths(self.length, self.pieces, "pieces")
+        require(self.train % self.pieces == 0, f"train must be a multiple of pieces, {self.pieces}, not {self.train}")
         sentence, question = _sentences(self)
         overhead = len(sentence.format("")) + len(question) + 2 * self.size
         require(
@@ -70,12 +75,14 @@ class Needle:
     """The task's examples, each a function of (spec, split, index): implements `memjax.tasks.SequenceTask`.
 
     `[text] The passkey is 31415. [text] What is the passkey? 31415`: the targets are the characters of the answer. Of a
-    haystack from a file, the first eight tenths are for training, one is for validation, the last for the test. Tags:
+    haystack from a file, the first eight tenths are for training, one is for validation, the last for the test. A text
+    of train may go over several examples, of which the last asks. Tags:
     "depth", in which fifth of the text the needle lies, "length" in characters, and "length x depth".
 
     Attributes:
         spec: its settings.
         shape: of its batches.
+        ordered: whether training reads the examples in their order: texts of several.
 
     Raises:
         MemjaxError: for a haystack that is missing, damaged or too short.
@@ -84,18 +91,19 @@ class Needle:
     notes = ()
 
     def __init__(self, spec: NeedleSpec):
-        self.spec = spec
+        self.spec, self.ordered = spec, spec.pieces > 1
         self._sentence, question = _sentences(spec)
         self._question = encode(question)
         self._lengths = [spec.length * times for times in powers(spec.longest)]
         noise = spec.haystack == "noise"
+        trained = spec.length * spec.pieces
         if noise:
-            self._text = np.tile(encode(_NOISE), 2 + 2 * self._lengths[-1] // len(_NOISE))
+            self._text = np.tile(encode(_NOISE), 2 + 2 * max(self._lengths[-1], trained) // len(_NOISE))
         else:
             self._text = encode(without_gutenberg(read_text(Path(spec.data_dir, spec.haystack))))
         self._parts = _parts(len(self._text), noise)
         for split, (begin, end) in self._parts.items():
-            longest = self._lengths[-1] if split == "test" else spec.length
+            longest = {"train": trained, "valid": spec.length, "test": self._lengths[-1]}[split]
             require(
                 end - begin > longest,
                 f"{spec.haystack} has {end - begin} characters for the {split} split, {longest + 1} are needed; "
@@ -106,6 +114,7 @@ class Needle:
             vocabulary=len(ALPHABET),
             choices=len(_SYMBOLS[spec.needle]),
             answer=spec.size,
+            pieces=spec.pieces,
             tags={"depth": depths, "length": lengths, "length x depth": pairs(lengths, depths)},
         )
 
@@ -114,7 +123,8 @@ class Needle:
 
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
         spec, indices = self.spec, check_indices(indices, self.size(split), split)
-        keys = example_keys(spec.seed, 3, split, indices)
+        first, times = self._texts(split, indices)
+        keys = example_keys(spec.seed, 3, split, first)
         u_start, u_depth, *u_answer = uniform(keys, 2 + spec.size).T
         if split == "test":
             # By length, so that a batch of neighbours is of one length.
@@ -129,9 +139,11 @@ class Needle:
         tokens = np.zeros((len(indices), length.max()), np.int32)
         target = np.full_like(tokens, NOTHING)
         for row, answer in enumerate(answers):
-            sequence = self._sequence(split, int(length[row]), u_start[row], depth[row], answer)
-            tokens[row, : length[row]] = sequence[:-1]
-            target[row, length[row] - spec.size : length[row]] = answer
+            sequence = self._sequence(split, int(length[row] * times[row]), u_start[row], depth[row], answer)
+            begin = length[row] * (indices[row] - first[row])
+            tokens[row, : length[row]] = sequence[begin : begin + length[row]]
+            if indices[row] - first[row] == times[row] - 1:
+                target[row, length[row] - spec.size : length[row]] = answer
         return {
             "tokens": tokens,
             "target": target,
@@ -139,6 +151,15 @@ class Needle:
             "length": of_length.astype(np.int32),
             "length x depth": (of_length * DEPTHS + of_depth).astype(np.int32),
         }
+
+    def _texts(self, split: Split, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The first example of each one's text, and over how many it goes: as many whole texts of one kind in a row."""
+        if split != "train":
+            return indices, np.ones_like(indices)
+        kinds, group = powers(self.spec.pieces), indices - indices % self.spec.pieces
+        u_kind = uniform(example_keys(self.spec.seed, 3, split, group), 3 + self.spec.size)[:, -1]
+        times = np.array(kinds)[(u_kind * len(kinds)).astype(np.int64)]
+        return indices - indices % times, times
 
     def _sequence(self, split: Split, length: int, start: float, depth: float, answer: np.ndarray) -> np.ndarray:
         """Text, needle, text, question and answer: `length` characters, and one more."""

@@ -21,6 +21,8 @@ class SequenceShape:
         choices: among how many a guess at a token would choose.
         answer: the tokens of an answer, which is right when all of them are.
         asked: the most targets of a sequence, if few are: then logits are made where something is asked alone.
+        pieces: the most neighbouring examples of the train split that are one text, in pieces, of which the last asks;
+            a power of two. A multiple of so many, from a multiple of it on, are whole texts.
         text: what comes out is the next word or character, so that its perplexity means something.
         tags: as those of a `TaskShape`; "a x b" is a pair of others, shown as a map.
     """
@@ -29,6 +31,7 @@ class SequenceShape:
     choices: int
     answer: int = 1
     asked: int | None = None
+    pieces: int = 1
     text: bool = False
     tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -68,7 +71,9 @@ def _check(shape: SequenceShape, batch: Batch) -> None:
     check_ids("the tokens have ids", tokens, 0, shape.vocabulary)
     check_ids("the targets have ids", target, NOTHING, shape.vocabulary)
     asked = (target != NOTHING).sum(axis=1)
-    require((asked > 0).all(), "nothing is asked of a sequence: every one needs a target")
+    require(
+        asked.all() if shape.pieces == 1 else asked.any(), "nothing is asked of a sequence: every one needs a target"
+    )
     require(
         shape.asked is None or asked.max() <= shape.asked,
         f"a sequence has {asked.max()} targets, but asked is {shape.asked}",
@@ -113,8 +118,8 @@ def rising_lengths(text: str, path: str, least: int) -> list[int]:
     return lengths
 
 
-def check_lengths(length: int, longest: int) -> None:
-    """Raises `MemjaxError` unless `longest` is a power of two, and `longest` times `length` is not too much."""
-    require(longest & (longest - 1) == 0, f"longest must be a power of two, not {longest}")
+def check_lengths(length: int, times: int, name: str = "longest") -> None:
+    """Raises `MemjaxError` unless `times`, of this name, is a power of two, and as many lengths are not too long."""
+    require(times & (times - 1) == 0, f"{name} must be a power of two, not {times}")
     most = 2**22
-    require(length * longest <= most, f"length {length} times longest {longest} must be at most {most}")
+    require(length * times <= most, f"length {length} times {name} {times} must be at most {most}")

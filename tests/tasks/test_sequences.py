@@ -119,6 +119,27 @@ def test_a_needle_is_said_at_its_depth_and_asked_for_at_the_end(split, kind):
     assert task.shape.choices == (26 if kind == "word" else 10)
 
 
+def test_a_text_of_several_pieces_is_whole_when_they_are_read_in_their_order():
+    task = needle(train=800, pieces=4)
+    batch = every(task, "train")
+    tasks.check_batch(task.shape, batch)
+    assert task.ordered and not needle().ordered and task.shape.pieces == 4
+    texts, begin = [], 0
+    for row, target in enumerate(batch["target"]):
+        if (target != NOTHING).any():
+            texts.append((batch["tokens"][begin : row + 1].ravel(), target, row + 1 - begin))
+            begin = row + 1
+    assert begin == 800 and {pieces for *_, pieces in texts} == {1, 2, 4}
+    for tokens, target, pieces in texts:
+        text, answer = ("".join(ALPHABET[t] for t in ids) for ids in (tokens, target[target != NOTHING]))
+        assert len(text) == 100 * pieces and text.endswith(f" What is the passkey? {answer[:-1]}")
+        assert text.count(f" The passkey is {answer}. ") == 1
+    counts = np.bincount([pieces for *_, pieces in texts], minlength=5) * np.arange(5)
+    assert (np.abs(counts[[1, 2, 4]] / 800 - 1 / 3) < 0.1).all()  # as many characters of each kind
+    alone = task.examples("train", np.array([702]))
+    assert (alone["tokens"][0] == batch["tokens"][702]).all() and (alone["target"][0] == batch["target"][702]).all()
+
+
 def test_the_splits_of_a_haystack_share_no_text(tmp_path):
     marks = "#$%&()*+<=>@[]^_{|}~"  # none of them in what is hidden or asked; 16, 2 and 2 of the 20 for the splits
     (tmp_path / "hay.txt").write_text("".join(marks[i * 20 // 3000] for i in range(3000)))
@@ -218,7 +239,10 @@ def test_needles_lie_in_real_texts(file):
         (lambda tmp: recall(seed=-1), "seed"),
         (lambda tmp: needle(needle="pasword"), "needle must be one of passkey, number, word"),
         (lambda tmp: needle(length=20), "no room"),
-        (lambda tmp: needle(longest=5), "power of two"),
+        (lambda tmp: needle(longest=5), "longest must be a power of two, not 5"),
+        (lambda tmp: needle(pieces=5), "pieces must be a power of two, not 5"),
+        (lambda tmp: needle(pieces=4), "train must be a multiple of pieces, 4, not 50"),
+        (lambda tmp: needle(pieces=2**20), "length 100 times pieces 1048576 must be at most"),
         (lambda tmp: needle(haystack="none.txt", data_dir=str(tmp)), "there is no .*none.txt"),
         (lambda tmp: language(tmp, "ptb.zip", "a b\n"), "has 3 tokens, 9 are needed"),
         (lambda tmp: language(tmp, "text.txt", length=0), "at least 1"),

@@ -208,6 +208,21 @@ def test_texts_of_a_chain_start_in_the_state_that_was_left_and_no_gradient_goes_
         sequence_objective(model, None, 4)(params, None, batch)
 
 
+def test_a_text_that_asks_nothing_has_no_part_in_the_loss_of_its_chain():
+    task, model, params, _ = made()
+    batch = jax.tree.map(jax.numpy.asarray, task.examples("train", np.arange(4)))
+    batch["key"] = jax.random.split(jax.random.key(0), 4)
+    batch["target"] = batch["target"].at[2].set(NOTHING)
+    state, losses = None, {}
+    for row in (0, 1, 2, 3):
+        logits, state = model.apply(params, batch["tokens"][row], state if row in (1, 3) else None)
+        asked = np.flatnonzero(np.asarray(batch["target"][row]) != NOTHING)
+        losses[row] = answer_metrics(logits[asked], batch["target"][row, asked])["answer_loss"].mean()
+    found, metrics = sequence_objective(model, None, 2)(params, None, batch)
+    wanted = np.mean([(losses[0] + losses[1]) / 2, losses[3]])
+    assert_close(np.array([found, metrics["answer_loss"]]), np.array([wanted, wanted]), 1e-5)
+
+
 def test_documents_in_one_row_are_trained_on_and_measured_as_in_rows_of_their_own():
     task, model, params, measure = made()
     batch = jax.tree.map(jax.numpy.asarray, task.examples("train", np.arange(4)))
@@ -303,6 +318,16 @@ def test_what_cannot_be_is_one_clear_line_before_anything_compiles(changes, word
     with pytest.raises(MemjaxError, match=words) as caught:
         prepare(from_mapping(settings))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"model.carry_state": 0.5}, {"model.carry_state": 0.8, "training.microbatches": 2}]
+)
+def test_texts_of_several_pieces_are_refused_where_they_would_not_be_read_whole(changes):
+    sizes = NEEDLE | {"task.pieces": 4, "training.batch_size": 16} | changes
+    wanted = r"texts of 4 pieces are read whole in chains: .*microbatches must be 1, .*carry_state at least 0.75"
+    with pytest.raises(MemjaxError, match=wanted):
+        prepare(from_mapping(mapping("needle", "lmm", sizes)))
 
 
 def test_a_task_of_sequences_is_no_task_for_a_memory():
