@@ -24,6 +24,7 @@ from memjax.config import parse_arg
 from memjax.errors import unknown
 from memjax.layers import rule
 
+STEPS, BATCH = 1000, 32
 LAYERS = ("attention", "lmm", "mac", "mag", "mal")
 
 
@@ -49,7 +50,8 @@ def get_config(arg: str = "lmm") -> ConfigDict:
     config = ConfigDict({"system": "sequence"})
     config.task = ConfigDict({"name": "needle", "needle": values["needle"], "size": 5})
     config.task.update(haystack=values["haystack"], length=256, longest=64, pieces=values["pieces"], data_dir="data")
-    config.task.update(train=100_000, valid=200, test=40, seed=0)
+    # Texts of several pieces are read in their order, the first third one piece each: as many as the steps read.
+    config.task.update(train=STEPS * BATCH if values["pieces"] > 1 else 100_000, valid=200, test=40, seed=0)
 
     config.model = ConfigDict({"layer": layer, "width": 64, "depth": 2, "heads": 2, "hidden": 128, "window": 32})
     config.model.update(
@@ -70,7 +72,7 @@ def get_config(arg: str = "lmm") -> ConfigDict:
         config.model.update(rule(values["rule"]))
 
     config.optimizer = ConfigDict({"learning_rate": 3e-3, "warmup_steps": 100, "decay_steps": 500, "clip_norm": 1.0})
-    config.training = ConfigDict({"steps": 1000, "batch_size": 32, "microbatches": 1, "seed": values["seed"]})
+    config.training = ConfigDict({"steps": STEPS, "batch_size": BATCH, "microbatches": 1, "seed": values["seed"]})
     config.training.update(log_every=25, validate_every=250, validate_examples=200, checkpoint_every=250)
     config.training.checkpoints = ""
     config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})

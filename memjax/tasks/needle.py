@@ -37,7 +37,8 @@ class NeedleSpec:
         seed: of what is drawn.
         data_dir: the folder of the haystack.
         pieces: texts of train are 1, 2, 4, ... up to so many times as long as `length`, a power of two: examples of
-            `length` characters that are to be read one after another, in their order.
+            `length` characters that are to be read one after another, in their order. Those of the first third of train
+            are of one piece each.
 
     Raises:
         MemjaxError: for what is out of range, and for sequences without room for a text.
@@ -159,6 +160,7 @@ class Needle:
         kinds, group = powers(self.spec.pieces), indices - indices % self.spec.pieces
         u_kind = uniform(example_keys(self.spec.seed, 3, split, group), 3 + self.spec.size)[:, -1]
         times = np.array(kinds)[(u_kind * len(kinds)).astype(np.int64)]
+        times = np.where(3 * group < self.spec.train, 1, times)  # a model learns to find before it learns to keep
         return indices - indices % times, times
 
     def _sequence(self, split: Split, length: int, start: float, depth: float, answer: np.ndarray) -> np.ndarray:
