@@ -1,6 +1,5 @@
 """bAbI: a sentence is a segment, the question a query of words, the answer a class. One task, or all jointly."""
 
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,9 +10,9 @@ from memjax.checks import at_least
 from memjax.errors import MemjaxError, require
 from memjax.tasks.builders.babi_format import Records, Story
 from memjax.tasks.stream_task import Batch, Split, TaskShape
+from memjax.tasks.words import PAD, UNKNOWN, text_table, words_of
 from memjax.typing import SPLITS
 
-PAD, UNKNOWN = 0, 1
 UNSEEN = -1
 _PLACES = ("early", "later")
 
@@ -37,17 +36,6 @@ class BabiSpec:
 
     def __post_init__(self):
         at_least(self, 1, "words")
-
-
-def words_of(text: str) -> list[str]:
-    """The words of a sentence of any language, in lower case, without punctuation.
-
-    >>> words_of("Where did Zoë go, before the bathroom?")
-    ['where', 'did', 'zoë', 'go', 'before', 'the', 'bathroom']
-    """
-    text = unicodedata.normalize("NFC", text).lower()
-    # Letters, marks and numbers. Marks are why this is not a regular expression's \w: it would cut Hindi at its vowels.
-    return "".join(char if unicodedata.category(char)[0] in "LMN" else " " for char in text).split()
 
 
 class _Examples(NamedTuple):
@@ -243,16 +231,6 @@ def split_stories(records: Records, task: int) -> dict[Split, list[Story]]:
 
 def _texts(stories: Iterable[Story]) -> set[str]:
     return {text for story in stories for text in (*story.sentences, *(question.text for question in story.questions))}
-
-
-def text_table(texts: Iterable[str], word_ids: dict[str, int]) -> tuple[np.ndarray, dict[str, int]]:
-    """Each distinct text once, as a row of word ids, and the row of each text. Row 0 is padding."""
-    rows = {text: row for row, text in enumerate(dict.fromkeys(texts), 1)}
-    ids = [[word_ids.get(word, UNKNOWN) for word in words_of(text)] for text in rows]
-    table = np.full((len(rows) + 1, max(map(len, ids))), PAD, np.int32)
-    for row, line in enumerate(ids, 1):
-        table[row, : len(line)] = line
-    return table, rows
 
 
 def _tags(spec: BabiSpec, tasks: list[int], stories: list[Story]) -> tuple[str, tuple[str, ...], Callable | None]:

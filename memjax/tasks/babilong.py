@@ -7,11 +7,11 @@ import numpy as np
 
 from memjax.checks import at_least, at_most
 from memjax.errors import require
-from memjax.tasks.babi import PAD, UNKNOWN
 from memjax.tasks.babilong_texts import ASKED, END, read_texts
 from memjax.tasks.random import check_seed, example_keys, fold, uniform
 from memjax.tasks.sequence import NOTHING, SequenceShape, pairs, rising_lengths
 from memjax.tasks.stream_task import Batch, Split, TaskShape, check_indices
+from memjax.tasks.words import PAD, UNKNOWN
 from memjax.typing import SPLITS
 
 LONGEST = 2**22  # characters: more is a mistake

@@ -1,7 +1,5 @@
 """What BABILong is mixed of: sentences of bAbI and of a background, in one table; the questions that are asked."""
 
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -11,10 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from memjax.errors import require
-from memjax.tasks.babi import PAD, UNKNOWN, UNSEEN, choose_tasks, split_stories, words_of
+from memjax.tasks.babi import UNSEEN, choose_tasks, split_stories
 from memjax.tasks.builders.babi_format import Story
 from memjax.tasks.stream_task import Split
 from memjax.tasks.text import read_text, without_gutenberg
+from memjax.tasks.words import PAD, UNKNOWN, sentences_of, words_of
 from memjax.typing import SPLITS
 
 END, ASKED = 2, 3  # the marks behind the words of a sentence, and behind those of a question
@@ -65,33 +64,6 @@ class Texts(NamedTuple):
     background: dict[Split, tuple[int, int]]
     facts: dict[Split, Facts]
     notes: tuple[str, ...]
-
-
-def sentences_of(text: str, words: int) -> list[str]:
-    r"""The sentences of a text as written, those that are too long in pieces.
-
-    A sentence ends behind a full stop, an exclamation or a question mark, and at an empty line. One end of a line is a
-    space: the lines of books are broken at any word.
-
-    Args:
-        text: of any language.
-        words: the most that a sentence may have.
-
-    >>> sentences_of("Oh! He went to the old\ntown. * * *", 3)
-    ['Oh!', 'He went to', 'the old town.']
-    """
-    found = []
-    for part in re.split(r"(?<=[.!?])|\n\s*\n", unicodedata.normalize("NFC", text)):
-        sentence = " ".join(part.split())
-        count = len(words_of(sentence))
-        if count > words:
-            letters = [unicodedata.category(char)[0] in "LMN" for char in sentence]
-            starts = [i for i, inside in enumerate(letters) if inside and not (i and letters[i - 1])]
-            ends = [0, *starts[words::words], len(sentence)]
-            found += [sentence[begin:end].strip() for begin, end in pairwise(ends)]
-        elif count:
-            found.append(sentence)
-    return found
 
 
 def read_background(path: Path, words: int) -> dict[Split, list[str]]:

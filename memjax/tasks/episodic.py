@@ -9,10 +9,11 @@ import numpy as np
 from memjax.checks import at_least, at_most
 from memjax.errors import require
 from memjax.tasks import two_facts
-from memjax.tasks.babi import split_stories, text_table, words_of
+from memjax.tasks.babi import split_stories
 from memjax.tasks.builders.babi_format import Story
 from memjax.tasks.stream_task import Batch, Split, check_batch, check_ids, check_indices, check_tags, require_fields
 from memjax.tasks.two_facts import Line
+from memjax.tasks.words import text_table, words_of
 from memjax.typing import SPLITS
 
 PAD, NO_QUESTION, NO_SUPPORT = 0, -1, -1

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from memjax.errors import MemjaxError, one_line, require
-from memjax.tasks.babi import words_of
 from memjax.tasks.parquet_columns import read_columns
 from memjax.tasks.text import read_text
+from memjax.tasks.words import words_of
 from memjax.typing import SPLITS, Split
 
 QUESTIONS = "questions.jsonl"

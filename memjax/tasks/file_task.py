@@ -8,9 +8,9 @@ import numpy as np
 
 from memjax.checks import at_least, at_most
 from memjax.errors import require
-from memjax.tasks.babi import words_of
 from memjax.tasks.file_streams import QUESTIONS, FileQuestion, read_questions, read_streams
 from memjax.tasks.stream_task import Batch, Split, TaskShape, check_indices
+from memjax.tasks.words import words_of
 from memjax.typing import SPLITS
 
 UNKNOWN = 0  # the id of an item that train does not have

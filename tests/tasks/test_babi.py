@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from memjax.errors import MemjaxError
-from memjax.tasks.babi import UNSEEN, Babi, BabiSpec, words_of
+from memjax.tasks.babi import UNSEEN, Babi, BabiSpec
 from memjax.tasks.builders.babi import prepare
 from memjax.tasks.stream_task import check_batch
+from memjax.tasks.words import words_of
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "babi"
 ARCHIVE = REAL / "babi_tasks_v1-2_en.tar.gz"

@@ -10,9 +10,9 @@ import pytest
 
 from memjax import tasks
 from memjax.errors import MemjaxError
-from memjax.tasks.babilong_texts import sentences_of
 from memjax.tasks.builders.babi import prepare
 from memjax.tasks.sequence import NOTHING
+from memjax.tasks.words import sentences_of
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 ARCHIVE = DATA / "babi" / "babi_tasks_v1-2_en.tar.gz"

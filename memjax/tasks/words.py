@@ -1,0 +1,58 @@
+"""Words and sentences of texts in any language, and tables of them as ids."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+
+import numpy as np
+
+PAD, UNKNOWN = 0, 1
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a sentence of any language, in lower case, without punctuation.
+
+    >>> words_of("Where did Zoë go, before the bathroom?")
+    ['where', 'did', 'zoë', 'go', 'before', 'the', 'bathroom']
+    """
+    text = unicodedata.normalize("NFC", text).lower()
+    # Letters, marks and numbers. Marks are why this is not a regular expression's \w: it would cut Hindi at its vowels.
+    return "".join(char if unicodedata.category(char)[0] in "LMN" else " " for char in text).split()
+
+
+def sentences_of(text: str, words: int) -> list[str]:
+    r"""The sentences of a text as written, those that are too long in pieces.
+
+    A sentence ends behind a full stop, an exclamation or a question mark, and at an empty line. One end of a line is a
+    space: the lines of books are broken at any word.
+
+    Args:
+        text: of any language.
+        words: the most that a sentence may have.
+
+    >>> sentences_of("Oh! He went to the old\ntown. * * *", 3)
+    ['Oh!', 'He went to', 'the old town.']
+    """
+    found = []
+    for part in re.split(r"(?<=[.!?])|\n\s*\n", unicodedata.normalize("NFC", text)):
+        sentence = " ".join(part.split())
+        count = len(words_of(sentence))
+        if count > words:
+            letters = [unicodedata.category(char)[0] in "LMN" for char in sentence]
+            starts = [i for i, inside in enumerate(letters) if inside and not (i and letters[i - 1])]
+            ends = [0, *starts[words::words], len(sentence)]
+            found += [sentence[begin:end].strip() for begin, end in pairwise(ends)]
+        elif count:
+            found.append(sentence)
+    return found
+
+
+def text_table(texts: Iterable[str], word_ids: Mapping[str, int]) -> tuple[np.ndarray, dict[str, int]]:
+    """Each distinct text once, as a row of word ids, and the row of each text. Row 0 is padding."""
+    rows = {text: row for row, text in enumerate(dict.fromkeys(texts), 1)}
+    ids = [[word_ids.get(word, UNKNOWN) for word in words_of(text)] for text in rows]
+    table = np.full((len(rows) + 1, max(map(len, ids))), PAD, np.int32)
+    for row, line in enumerate(ids, 1):
+        table[row, : len(line)] = line
+    return table, rows
