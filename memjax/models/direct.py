@@ -82,7 +82,7 @@ class DirectlyReason(Direct):
         return Slots(states[after * stream.shape[1], None], jnp.ones((len(after), 1), bool)), jnp.zeros((), jnp.float32)
 
     def answer(
-        self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "A W"] | None = None
+        self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "C W"] | None = None
     ) -> Float[Array, "C"]:
         feature = jnp.concatenate([slots.values[0].astype(self.dtype), self.encode_query(query)])
         return self.head(feature, candidates)
@@ -118,7 +118,7 @@ class MultiHopReason(DirectlyReason):
         return read_by(slots, after * stream.shape[1]), aux_loss
 
     def answer(
-        self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "A W"] | None = None
+        self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "C W"] | None = None
     ) -> Float[Array, "C"]:
         return self.head(self.reader(slots, self.encode_query(query)), candidates)
 
@@ -158,7 +158,7 @@ class HistorySampler(Direct):
         return ops.additive_scores(self.attention, self.encode_query(query)[None], slots.values)[0]
 
     def answer(
-        self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "A W"] | None = None
+        self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "C W"] | None = None
     ) -> Float[Array, "C"]:
         weights = masked_softmax(self.scores(slots, query), slots.mask, axis=0)
         evidence = weights.astype(slots.values.dtype) @ slots.values

@@ -127,7 +127,7 @@ class MemoryModel(nn.Module):
         return self.memory.slots(state)
 
     def answer(
-        self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "A W"] | None = None
+        self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "C W"] | None = None
     ) -> Float[Array, "C"]:
         """Logits of the answers; the stream is not an argument.
 

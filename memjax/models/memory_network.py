@@ -183,7 +183,7 @@ class MemN2N(nn.Module):
         return Slots(self.embed(weights, times), real[newest]), jnp.zeros((), jnp.float32)
 
     def answer(
-        self, slots: Slots, query: Int[Array, "W"], candidates: Int[Array, "A W"] | None = None
+        self, slots: Slots, query: Int[Array, "W"], candidates: Int[Array, "C W"] | None = None
     ) -> Float[Array, "C"]:
         """Logits of the classes; the stream is not an argument.
 

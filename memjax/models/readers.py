@@ -92,6 +92,8 @@ class ClickHead(nn.Module):
 class CandidateHead(nn.Module):
     """A logit for each candidate text: another bidirectional GRU reads it, and `[candidate; feature]` is scored.
 
+    Of an empty text, which is padding, it is minus infinity.
+
     Args:
         vocabulary: ids are in [0, vocabulary).
         width: of what is read of a candidate.
@@ -103,13 +105,13 @@ class CandidateHead(nn.Module):
     dtype: Any = jnp.float32
 
     @nn.compact
-    def __call__(self, feature: Float[Array, "d"], candidates: Int[Array, "A W"]) -> Float[Array, "A"]:
+    def __call__(self, feature: Float[Array, "d"], candidates: Int[Array, "C W"]) -> Float[Array, "C"]:
         encode = nn.vmap(QueryEncoder, variable_axes={"params": None}, split_rngs={"params": False})
         encoded = encode(self.vocabulary, self.width, self.dtype)(candidates)
         feature = jnp.broadcast_to(feature, (encoded.shape[0], feature.shape[-1]))
         joined = jnp.concatenate([encoded, feature.astype(encoded.dtype)], axis=-1)
         hidden = nn.relu(nn.Dense(self.width, dtype=self.dtype)(joined))
-        return nn.Dense(1, dtype=jnp.float32)(hidden)[:, 0]
+        return jnp.where((candidates != 0).any(-1), nn.Dense(1, dtype=jnp.float32)(hidden)[:, 0], -jnp.inf)
 
 
 class Head(nn.Module):
@@ -135,5 +137,5 @@ class Head(nn.Module):
         else:
             self.score = CandidateHead(self.shape.queries, self.width, self.dtype)
 
-    def __call__(self, feature: Float[Array, "d"], candidates: Int[Array, "A W"] | None = None) -> Float[Array, "C"]:
+    def __call__(self, feature: Float[Array, "d"], candidates: Int[Array, "C W"] | None = None) -> Float[Array, "C"]:
         return self.score(feature) if candidates is None else self.score(feature, candidates)

@@ -16,6 +16,7 @@ from memjax.tasks.parts import Parts
 from memjax.tasks.recall import Recall, RecallSpec
 from memjax.tasks.registry import create, name_of, register_task, registry
 from memjax.tasks.sequence import SequenceShape, SequenceTask
+from memjax.tasks.stories import Stories, StoriesSpec
 from memjax.tasks.stream_task import Batch, Split, Task, TaskShape, check_batch
 
 __all__ = [
@@ -56,6 +57,8 @@ __all__ = [
     "SequenceShape",
     "SequenceTask",
     "Split",
+    "Stories",
+    "StoriesSpec",
     "Task",
     "TaskShape",
     "check_batch",

@@ -18,6 +18,7 @@ from memjax.tasks.maze import MazeSpec, MazeTask
 from memjax.tasks.mqar import Mqar, MqarSpec
 from memjax.tasks.needle import Needle, NeedleSpec
 from memjax.tasks.recall import Recall, RecallSpec
+from memjax.tasks.stories import Stories, StoriesSpec
 
 
 class Entry(NamedTuple):
@@ -49,6 +50,7 @@ registry: dict[str, Entry] = {
     "mqar": Entry(MqarSpec, Mqar, "sequence"),
     "needle": Entry(NeedleSpec, Needle, "sequence"),
     "recall": Entry(RecallSpec, Recall, "sequence"),
+    "stories": Entry(StoriesSpec, Stories, "stream_qa"),
 }
 
 

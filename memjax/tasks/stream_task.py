@@ -23,7 +23,7 @@ class TaskShape:
         queries: ids of the query are in [0, queries).
         query_words: W for a text query (0 is its padding), None where the query is one id.
         answer: "classes" (label in [0, classes), or -1 for an answer that is none of them), "candidates" (label is the
-            place among A texts of ids) or "click" (label in {0, 1}; classes is 2).
+            place among C texts of ids) or "click" (label in {0, 1}; classes is 2).
         classes: how many answers there are.
         tags: for each tag of an example, or of a question on the way, the names of its values, to split metrics by.
         questions: (A, M) of a stream that is asked on the way: how often at most, and how many questions at most each
@@ -49,10 +49,6 @@ class TaskShape:
     query_parts: Parts | None = None
 
     def __post_init__(self):
-        require(
-            self.questions is None or self.answer != "candidates",
-            "a stream that is asked on the way is answered by classes or clicks, not by candidates",
-        )
         require(
             not self.query_is_item or (self.queries == self.items and self.query_words is None),
             "a query that is an item is one id among the items: queries must be items, and query_words None",
@@ -86,11 +82,11 @@ class Task(Examples, Protocol):
     """A task: fixed shapes, and any batch of examples at once.
 
     An example batch holds `stream [B, T, N]` int32, or `[B, T, N, d]` float32 where items are vectors, `mask [B, T, N]`
-    bool, `query [B]` or `[B, W]` int32, `label [B]` int32, `candidates [B, A, W]` int32 where the answer is one of
-    them, and an int32 `[B]` for each tag.
+    bool, `query [B]` or `[B, W]` int32, `label [B]` int32, `candidates [B, C, W]` int32 where the answer is one of
+    them, with zeros alone where there are fewer, and an int32 `[B]` for each tag.
     Where a stream is asked on the way, there are `after [B, A]` int32, how many segments have been read each time;
     `query` and `label` have the axes A, M behind B, and so has `asked` bool, which questions are no padding; and so
-    may have a tag where the answers are clicks.
+    may have a tag where the answers are clicks or candidates. Candidates are those of all questions of the stream.
     The same (split, index) is always the same example, so that a resumed run sees what it would have seen.
 
     Attributes:
@@ -136,7 +132,7 @@ def _check(shape: TaskShape, batch: Batch) -> None:
     each = ("B", "A", "M") if way else ("B",)
     words = () if shape.query_words is None else (shape.query_words,)
     axes = {"query": (*each, *words), "label": each}
-    axes |= {tag: each if shape.answer == "click" and batch[tag].ndim > 1 else ("B",) for tag in shape.tags}
+    axes |= {tag: each if shape.answer != "classes" and batch[tag].ndim > 1 else ("B",) for tag in shape.tags}
     if way:
         axes = {"asked": each, "after": ("B", "A")} | axes
     sizes = {"B": len(stream)} | (dict(zip("AM", batch["asked"].shape[1:])) if way else {})
@@ -153,6 +149,12 @@ def _check(shape: TaskShape, batch: Batch) -> None:
     check_ids("the query has ids", query, 0, shape.queries)
     answers = batch["candidates"].shape[1] if "candidates" in batch else shape.classes
     check_ids("the labels are", label, -1 if shape.answer == "classes" else 0, answers)
+    if "candidates" in batch:
+        check_ids("the candidates have ids", batch["candidates"], 0, shape.queries)
+        real = (batch["candidates"] != 0).any(axis=-1)
+        chosen = np.take_along_axis(real, batch["label"].reshape(len(stream), -1), axis=1)
+        asked = batch["asked"].reshape(chosen.shape) if way else np.ones_like(chosen)
+        require(chosen[asked].all(), "a label is the place of an empty candidate")
     check_tags(batch, shape.tags)
 
 

@@ -4,12 +4,14 @@ import lzma
 import tarfile
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from memjax.archives import Budget, opened_tar, tar_member, unpacked, zip_member
 from memjax.errors import MemjaxError, require
 
+T = TypeVar("T")
 _TARS = (".tar.gz", ".tgz", ".tar")
 
 
@@ -58,16 +60,17 @@ def _tar_texts(path: Path) -> list[str]:
             files = [m for m in archive if m.isfile() and m.name.endswith(".txt")]
             return {m.name: tar_member(archive, m, budget) or b"" for m in files}
 
-    found = _guarded(path, members)
+    found = guarded(path, members)
     require(found, f"{path} holds no .txt file")
-    return [_decode(path, found[name]) for name in sorted(found)]
+    return [decoded(path, found[name]) for name in sorted(found)]
 
 
 def _read(path: Path, data) -> str:
-    return _decode(path, _guarded(path, data))
+    return decoded(path, guarded(path, data))
 
 
-def _guarded(path: Path, read):
+def guarded(path: Path, read: Callable[[], T]) -> T:
+    """What `read` gives of a file. Raises `MemjaxError` if that is missing or damaged."""
     try:
         return read()
     except FileNotFoundError:
@@ -77,7 +80,8 @@ def _guarded(path: Path, read):
         raise MemjaxError(f"{path} cannot be read: {reason}; get it again") from None
 
 
-def _decode(path: Path, data: bytes) -> str:
+def decoded(path: Path, data: bytes) -> str:
+    """Bytes of a file as text in UTF-8. Raises `MemjaxError` if they are none."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -10,9 +10,9 @@ import numpy as np
 from jax.sharding import Mesh
 
 from memjax.training.data import Examples, Layout, evaluation_batches
-from memjax.training.ranking_metrics import auc
+from memjax.training.ranking_metrics import auc, mrr
 from memjax.training.sharding import place_batch, replicated, rows_here
-from memjax.typing import Any, Array, Float, Int, Params, Split
+from memjax.typing import Any, Array, Bool, Float, Int, Params, Split
 
 
 class Clicks(NamedTuple):
@@ -27,6 +27,20 @@ class Clicks(NamedTuple):
     label: Int[Array, "*Q"]
 
 
+class Ranks(NamedTuple):
+    """Questions of one example whose answer is one of some candidates.
+
+    Attributes:
+        rank: of the right candidate, from 1.
+        chance: the mean of 1 / rank of a guess.
+        asked: which questions are no padding.
+    """
+
+    rank: Int[Array, "*Q"]
+    chance: Float[Array, "*Q"]
+    asked: Bool[Array, "*Q"]
+
+
 class MetricSums(NamedTuple):
     """What is measured of one example.
 
@@ -35,9 +49,10 @@ class MetricSums(NamedTuple):
         loss_count: how many these are.
         correct: how many answers were correct.
         total: of how many.
-        prediction: the class that was answered, where an example has one answer.
+        prediction: the class that was answered, where an example has one answer; the first of its candidates.
         unknown: how many answers no model can give, where there may be such.
         clicks: where the questions are yes-or-no.
+        ranks: where the answers are candidates.
     """
 
     loss_sum: Float[Array, ""]
@@ -47,6 +62,7 @@ class MetricSums(NamedTuple):
     prediction: Int[Array, ""] | None = None
     unknown: Float[Array, ""] | None = None
     clicks: Clicks | None = None
+    ranks: Ranks | None = None
 
 
 def make_evaluator(
@@ -65,10 +81,11 @@ def make_evaluator(
         `evaluate(params, split, limit=None, predictions=None) -> metrics`. limit: how many examples, spread evenly over
         the split. predictions: a list to which what was predicted of the examples is appended, one array in their
         order. Metrics: accuracy, answer_loss (nats; where there is one), answers, examples, and all but the loss
-        for each value of each tag in `tags`, auc of tags of questions alone. What diverged, so that its loss
+        for each value of each tag in `tags`, auc and mrr of tags of questions alone. What diverged, so that its loss
         is not finite, is an error: counted in `diverged`, and answer_loss is NaN. unknown_labels: how many answers no
         model can give, if there are any; they are errors. auc: of yes-or-no questions, all in one ranking, where both
-        answers occur; NaN for scores that are not finite.
+        answers occur; NaN for scores that are not finite. mrr: of answers that are candidates, the mean of 1 / rank;
+        mrr_chance: that of a guess.
     """
     tags = task.shape.tags
 
@@ -85,10 +102,15 @@ def make_evaluator(
             if batch[tag].ndim == 1:
                 # At the highest precision: counts that a TPU would round.
                 totals[tag] = jnp.matmul(jax.nn.one_hot(batch[tag], len(values)).T, stacked, precision="highest")
-        if measured.clicks is None:
-            return totals, measured.prediction, {}
-        clicks = {"score": measured.clicks.score, "label": jnp.where(weight > 0, measured.clicks.label.T, -1).T}
-        return totals, measured.prediction, clicks | {tag: batch[tag] for tag in tags if batch[tag].ndim > 1}
+        questions: dict[str, jax.Array] = {}
+        if measured.clicks is not None:
+            questions |= measured.clicks._asdict() | {"asked": measured.clicks.label >= 0}
+        if measured.ranks is not None:
+            questions |= measured.ranks._asdict()
+        if questions:
+            questions["asked"] = (questions["asked"].T & (weight > 0)).T
+            questions |= {tag: batch[tag] for tag in tags if batch[tag].ndim > 1}
+        return totals, measured.prediction, questions
 
     sums, rows = jax.jit(sums, out_shardings=replicated(mesh)), rows_here(mesh, batch_size)
 
@@ -97,24 +119,25 @@ def make_evaluator(
     ) -> dict[str, Any]:
         totals: dict[str, np.ndarray] = {}
         found: list[tuple[np.ndarray, np.ndarray]] = []
-        clicked: list[dict[str, np.ndarray]] = []
+        answered: list[dict[str, np.ndarray]] = []
         for batch, weight, places in evaluation_batches(task, layout, split, batch_size, limit, rows):
             weighted = place_batch(mesh, {"weight": weight}, batch_size)
-            part, predicted, clicks = jax.device_get(
+            part, predicted, each = jax.device_get(
                 sums(params, place_batch(mesh, batch, batch_size, layout.segmented), **weighted)
             )
             totals = {name: totals.get(name, 0) + value.astype(np.float64) for name, value in part.items()}
-            if clicks:
-                asked = clicks["label"] >= 0
-                of_example = {"example": np.nonzero(asked)[0] + len(clicked) * batch_size}
-                clicked.append({name: x[asked] for name, x in clicks.items()} | of_example)
+            if each:
+                asked = each.pop("asked")
+                of_example = {"example": np.nonzero(asked)[0] + len(answered) * batch_size}
+                answered.append({name: x[asked] for name, x in each.items()} | of_example)
             if predictions is not None and predicted is not None and jax.process_count() == 1:
                 found.append((predicted[weight > 0], places))
         if predictions is not None and found:
             shown, where = map(np.concatenate, zip(*found))
             predictions.append(shown[where.argsort()])
         loss_sum, loss_count, correct, total, unknown, diverged, examples = totals["all"]
-        questions = {name: np.concatenate([part[name] for part in clicked]) for name in (clicked[0] if clicked else ())}
+        names = answered[0] if answered else ()
+        questions = {name: np.concatenate([part[name] for part in answered]) for name in names}
         by_tag = {
             tag: {
                 value: {"accuracy": float(row[2] / row[3]), "answers": int(row[3]), "examples": int(row[-1])}
@@ -123,7 +146,7 @@ def make_evaluator(
             }
             if tag in totals
             else {
-                value: _of_clicks(questions, questions[tag] == number)
+                value: _of_questions({name: x[questions[tag] == number] for name, x in questions.items()})
                 for number, value in enumerate(values)
                 if (questions[tag] == number).any()
             }
@@ -135,7 +158,7 @@ def make_evaluator(
         return {
             "accuracy": float(correct / total),
             **answer_loss,
-            **(_auc(questions["score"], questions["label"]) if questions else {}),
+            **_ordered(questions),
             "answers": int(total),
             "examples": int(examples),
             "diverged": int(diverged),
@@ -146,16 +169,24 @@ def make_evaluator(
     return evaluate
 
 
-def _auc(score: np.ndarray, label: np.ndarray) -> dict[str, float]:
-    """The area under the curve of all yes-or-no questions together, if both answers occur."""
-    if len(np.unique(label)) < 2:
-        return {}
-    return {"auc": auc(score, label) if np.isfinite(score).all() else math.nan}
+def _ordered(questions: dict[str, np.ndarray]) -> dict[str, float]:
+    """How well answers are ordered: the area under the curve of all yes-or-no questions together, if both answers
+    occur; the mean reciprocal rank among candidates.
+    """
+    found = {}
+    if "score" in questions and len(np.unique(questions["label"])) == 2:
+        score = questions["score"]
+        found["auc"] = auc(score, questions["label"]) if np.isfinite(score).all() else math.nan
+    if "rank" in questions:
+        found |= {"mrr": mrr(questions["rank"]), "mrr_chance": float(questions["chance"].mean(dtype=np.float64))}
+    return found
 
 
-def _of_clicks(questions: dict[str, np.ndarray], chosen: np.ndarray) -> dict[str, float]:
-    """What is measured of some of the yes-or-no questions."""
-    score, label = questions["score"][chosen], questions["label"][chosen]
-    right = ((score > 0) == label) & np.isfinite(score)
-    found = {"accuracy": float(right.mean()), **_auc(score, label)}
-    return found | {"answers": len(label), "examples": len(np.unique(questions["example"][chosen]))}
+def _of_questions(questions: dict[str, np.ndarray]) -> dict[str, float]:
+    """What is measured of some of the questions."""
+    if "rank" in questions:
+        right = questions["rank"] == 1
+    else:
+        right = ((questions["score"] > 0) == questions["label"]) & np.isfinite(questions["score"])
+    found = {"accuracy": float(right.mean()), **_ordered(questions)}
+    return found | {"answers": len(right), "examples": len(np.unique(questions["example"]))}

@@ -227,6 +227,14 @@ def test_the_padding_of_a_candidate_never_matters():
     assert_close(method("answer", "memory", "candidates")(params, slots, one["query"], longer), logits, 1e-6)
 
 
+def test_an_empty_candidate_is_none():
+    params, one, slots, logits = asked("candidates")
+    more = jnp.pad(one["candidates"], ((0, 2), (0, 0)))
+    found = method("answer", "memory", "candidates")(params, slots, one["query"], more)
+    assert_close(found[:CHOICES], logits, 1e-6)
+    assert (found[CHOICES:] == -jnp.inf).all()
+
+
 # Heads.
 
 

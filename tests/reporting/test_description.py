@@ -34,6 +34,7 @@ FAMILIES = {
     "tasks": stream_qa_report({"task": ("1", "2")}, 10, 200),
     "one task": stream_qa_report({}, 10, 200),
     "clicks": stream_qa_report({}, 2, 200, clicks=True, ranked=True),
+    "stories": stream_qa_report({"place": ("early", "later", "all")}, 9, 200, candidates=True),
     "learners": stream_qa_report({"half": PLACES["half"]}, 2, 200, clicks=True),
     "text": sequence_report({}, 10_000, 1, text=True),
     "recall": sequence_report({"length": ("64",), "length x pairs": ("64 x 1",)}, 64, 2),

@@ -1,14 +1,15 @@
 """What is measured of stream QA: the answer to a question."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from memjax.errors import require
 from memjax.experiments.stream_qa.rehearsal_objective import answer
 from memjax.models import System
-from memjax.training.evaluate import Clicks, MetricSums
+from memjax.training.evaluate import Clicks, MetricSums, Ranks
 from memjax.training.objective import answer_metrics
-from memjax.typing import Batch, Params
+from memjax.typing import Array, Batch, Bool, Float, Int, Params
 
 
 def measure_answer(model: System, params: Params, example: dict) -> MetricSums:
@@ -24,15 +25,41 @@ def measure_answer(model: System, params: Params, example: dict) -> MetricSums:
     yes = (
         Clicks(logits[..., 1] - logits[..., 0], jnp.where(asked, label, -1)) if model.shape.answer == "click" else None
     )
+    among = "candidates" in example
     return MetricSums(
         metrics["answer_loss"].sum(where=asked),
         asked.sum(where=label >= 0, dtype=jnp.float32),
         metrics["accuracy"].sum(where=asked),
         asked.sum(dtype=jnp.float32),
-        prediction=logits.argmax() if label.ndim == 0 else None,
+        prediction=logits.argmax() if label.ndim == 0 else logits[0, 0].argmax() if among else None,
         unknown=asked.sum(where=label < 0, dtype=jnp.float32),
         clicks=yes,
+        ranks=candidate_ranks(logits, label, asked, (example["candidates"] != 0).any(-1)) if among else None,
     )
+
+
+def candidate_ranks(
+    logits: Float[Array, "*Q C"], label: Int[Array, "*Q"], asked: Bool[Array, "*Q"], real: Bool[Array, "C"]
+) -> Ranks:
+    """Where the right one of some candidates stands, and what a guess gives.
+
+    rank = 1 + the number of other candidates whose logit is not lower, so that a model that tells nothing apart has the
+    last one; of n candidates, the mean of 1 / rank of a guess is `(1 + 1/2 + ... + 1/n) / n`.
+
+    Args:
+        logits: of the candidates.
+        label: the place of the right one.
+        asked: which questions are no padding.
+        real: which candidates are no padding.
+
+    >>> found = candidate_ranks(jnp.array([0.3, 0.9, 0.3]), jnp.array(0), jnp.array(True), jnp.ones(3, bool))
+    >>> int(found.rank), round(float(found.chance), 4)
+    (3, 0.6111)
+    """
+    own = jnp.take_along_axis(logits, label[..., None], axis=-1)
+    before = ~(logits < own) & real & ~jax.nn.one_hot(label, real.size, dtype=bool)
+    chance = jnp.where(real, 1 / jnp.maximum(jnp.cumsum(real), 1), 0).sum() / real.sum()
+    return Ranks(1 + before.sum(-1), jnp.broadcast_to(chance, label.shape), asked)
 
 
 def trimmed(batch: Batch) -> Batch:

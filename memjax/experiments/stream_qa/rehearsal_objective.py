@@ -1,6 +1,5 @@
 """What stream QA minimises: the answer's loss, and what rehearsal adds to it."""
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -38,13 +37,16 @@ def answer(model: System, params: Params, example: Example, key: Key | None = No
         key: to memorize with, in training.
     """
     stream, mask, query = example["stream"], example["mask"], example["query"]
+
+    def ask(slots: Slots, query: Array) -> Array:
+        return _call(model, params, "answer", slots, query, example.get("candidates"))
+
     if "after" not in example:
         slots, aux_loss = _call(model, params, "memorize", stream, mask, key=key)
-        return Answered(slots, _call(model, params, "answer", slots, query, example.get("candidates")), aux_loss)
+        return Answered(slots, ask(slots, query), aux_loss)
     slots, aux_loss = _call(model, params, "memorize_at", stream, mask, example["after"], key=key)
-    # Of the questions that come at one time, what depends on the slots alone is computed once.
-    one_time = jax.vmap(partial(_call, model, params, "answer"), (None, 0))
-    return Answered(slots, jax.vmap(one_time)(slots, query), aux_loss)
+    # Of the questions that come at one time, what depends on the slots alone is computed once; so are candidates.
+    return Answered(slots, jax.vmap(jax.vmap(ask, (None, 0)))(slots, query), aux_loss)
 
 
 def _answer_metrics(logits: Array, example: Example) -> Metrics:

@@ -19,11 +19,15 @@ def shown_examples(task: Task, split: Split, predictions: np.ndarray) -> dict[st
     Args:
         task: whose examples were tested.
         split: which of them.
-        predictions: for each example of the split, in order, the class that was answered.
+        predictions: for each example of the split, in order, the class that was answered; of streams that are asked
+            several times, to the first question.
     """
     size = len(predictions)
     indices = np.arange(min(COUNTED, size)) * size // min(COUNTED, size)
     batch = task.examples(split, indices)
+    if "asked" in batch:
+        several = [name for name, x in batch.items() if x.shape[:3] == batch["asked"].shape and name != "stream"]
+        batch |= {name: batch[name][:, 0, 0] for name in several}
     labels, predicted = batch["label"], predictions[indices]
     examples = []
     for row in np.arange(min(EXAMPLES, len(indices))) * len(indices) // min(EXAMPLES, len(indices)):

@@ -72,8 +72,12 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
         return found
 
     among = config.rehearsal.negatives + 1 if config.rehearsal.negatives else max(1, task.shape.items)
-    clicks, ranked = task.shape.answer == "click", isinstance(task, Ranked)
-    told = {"sampler": sampler is not None, "clicks": clicks, "ranked": ranked}
+    told = {
+        "sampler": sampler is not None,
+        "clicks": task.shape.answer == "click",
+        "ranked": isinstance(task, Ranked),
+        "candidates": task.shape.answer == "candidates",
+    }
     report = stream_qa_report(task.shape.tags, task.shape.classes, among, **told).to_json()
     notes = _notes(config, task.shape)
     return Recipe(_label(config), tuple(phases), layout, facts, report, partial(shown_examples, task), notes)

@@ -56,6 +56,13 @@ RANKED = (
 HALVES = tuple(
     Column(f"{half} AUC %", ("tags", "half", half, "auc"), "percent", "higher") for half in ("early", "later")
 )
+MRR = Column("MRR", ("mrr",), "number", "higher")
+GUESSED = Column("MRR of a guess", ("mrr_chance",), "number", "higher")
+PLACES = tuple(
+    Column(f"{place} MRR", ("tags", "place", place, "mrr"), "number", "higher") for place in ("early", "later")
+)
+RECIPROCAL = "MRR: the mean of 1 / rank of the right candidate. A guess: in the mean over all orders of the candidates."
+BY_PLACES = " Early and later: by the half of the story in which the answer lies."
 MEANING = "AUC: how often a question with yes scores above one with no."
 BY_HALVES = " Early and later: by halves of the streams."
 RANKING = (
@@ -72,9 +79,11 @@ def stream_qa_report(
     sampler: bool = False,
     clicks: bool = False,
     ranked: bool = False,
+    candidates: bool = False,
 ) -> Report:
     """What a report shows of stream QA: early, later and all where the evidence has a place; the mean error of the
-    tasks where several are learned together; AUC where the answers are clicks; error and accuracy otherwise.
+    tasks where several are learned together; AUC where the answers are clicks, MRR where they are candidates; error and
+    accuracy otherwise.
 
     Args:
         tags: of the task's shape.
@@ -83,6 +92,7 @@ def stream_qa_report(
         sampler: whether a history sampler is trained first.
         clicks: whether the answers are.
         ranked: whether all items are ranked.
+        candidates: whether the answers are.
     """
     guessing = {
         "accuracy": 1 / classes,
@@ -96,6 +106,11 @@ def stream_qa_report(
         columns = (AUC, *(HALVES if "half" in tags else ()), *(RANKED if ranked else ()), ACCURACY)
         meaning = (RANKING if ranked else MEANING) + (BY_HALVES if "half" in tags else "")
         return Report(AUC.name, columns, panels, meaning, {"auc": 0.5, **guessing}, phases)
+    if candidates:
+        del guessing["accuracy"], guessing["answer_loss"]  # streams have more candidates or fewer
+        meaning = RECIPROCAL + (BY_PLACES if "place" in tags else "")
+        columns = (MRR, GUESSED, *(PLACES if "place" in tags else ()), ACCURACY)
+        return Report(MRR.name, columns, panels, meaning, guessing, phases)
     if "half" in tags:
         early, later = (
             Column(f"{half} %", ("tags", "half", half, "accuracy"), "percent", "higher") for half in ("early", "later")

@@ -1,0 +1,147 @@
+"""Stories with questions from files: FairytaleQA's archive, and the layout of NarrativeQA's folder."""
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from memjax.archives import Budget, opened_tar, tar_member
+from memjax.errors import MemjaxError, require
+from memjax.tasks.stream_task import Split
+from memjax.tasks.text import decoded, guarded, read_text
+from memjax.typing import SPLITS
+
+Rows = Callable[..., Sequence[Mapping[str, str]]]
+_FOLDERS: Mapping[str, Split] = {
+    "train": "train",
+    "val": "valid",
+    "test": "test",
+}  # of FairytaleQA, by our splits' names
+_MEMBER = re.compile(r"(?:.*/)?(questions|section-stories)/(train|val|test)/(.+)-(?:questions|story)\.csv")
+# The sets of NarrativeQA; its stories have an identifier each.
+_SETS: Mapping[str, Split] = {"train": "train", "valid": "valid", "test": "test"}
+SUMMARIES = "third_party/wikipedia/summaries.csv"
+
+
+class StoryQuestion(NamedTuple):
+    """A question about a story.
+
+    Attributes:
+        text: of it.
+        answer: the first one that is given.
+        kind: what is asked for, as the data set calls it; "" where it says nothing.
+        section: in which of the story's sections the answer lies, from 0; None where it lies in all, or nobody says.
+    """
+
+    text: str
+    answer: str
+    kind: str = ""
+    section: int | None = None
+
+
+class Story(NamedTuple):
+    """A story and what is asked about it.
+
+    Attributes:
+        name: in the data set.
+        sections: the text, at least one.
+        questions: perhaps none.
+    """
+
+    name: str
+    sections: tuple[str, ...]
+    questions: tuple[StoryQuestion, ...]
+
+
+def read_stories(path: Path) -> dict[Split, list[Story]]:
+    """The stories of each split, in order of their names.
+
+    Args:
+        path: FairytaleQA's archive (github.com/uci-soe/FairytaleQAData, folder data-by-train-split), or the folder of
+            NarrativeQA, with qaps.csv and third_party/wikipedia/summaries.csv.
+
+    Raises:
+        MemjaxError: for what is missing, damaged, or of another kind.
+    """
+    found = _narrative(path) if path.is_dir() else _fairytales(path)
+    empty = [split for split in SPLITS if not any(story.questions for story in found[split])]
+    require(not empty, f"{path} has no story with a question for {', '.join(empty)}")
+    return found
+
+
+def _fairytales(path: Path) -> dict[Split, list[Story]]:
+    parts: dict[str, dict[tuple[Split, str], Rows]] = {"questions": {}, "section-stories": {}}
+    for name, data in guarded(path, lambda: list(_members(path))):
+        if match := _MEMBER.fullmatch(name):
+            kind, folder, story = match.groups()
+            parts[kind][_FOLDERS[folder], story] = _rows(f"{path}: {name}", decoded(path, data))
+    texts, asked = parts["section-stories"], parts["questions"]
+    require(texts, f"{path} has no section-stories/train/NAME-story.csv: it is not FairytaleQA's archive")
+    strange = sorted({story for _, story in asked.keys() - texts.keys()})
+    require(not strange, f"{path} has questions about {len(strange)} stories that are not there, such as {strange[:1]}")
+    found: dict[Split, list[Story]] = {split: [] for split in SPLITS}
+    for (split, story), rows in sorted(texts.items()):
+        sections = tuple(row["text"] for row in rows("text"))
+        questions = asked.get((split, story), lambda *_: [])("question", "answer1", "attribute1", "cor_section")
+        found[split].append(
+            Story(
+                story,
+                sections,
+                tuple(
+                    StoryQuestion(row["question"], row["answer1"], row["attribute1"], _section(row, len(sections)))
+                    for row in questions
+                ),
+            )
+        )
+    return found
+
+
+def _members(path: Path) -> Iterator[tuple[str, bytes]]:
+    budget = Budget(path)
+    with opened_tar(path) as archive:
+        for member in archive:
+            if member.isfile() and member.name.endswith(".csv"):
+                yield member.name, tar_member(archive, member, budget) or b""
+
+
+def _section(row: Mapping[str, str], sections: int) -> int | None:
+    """That of "3", the first one of "2,3"; none of a question about all of the story, and of one that is not there."""
+    first = re.match(r"\s*(\d+)", row["cor_section"])
+    place = int(first.group(1)) - 1 if first else -1
+    return place if 0 <= place < sections and row.get("local-or-sum", "local") == "local" else None
+
+
+def _narrative(path: Path) -> dict[Split, list[Story]]:
+    texts = {
+        (row["set"], row["document_id"]): row["summary"]
+        for row in _rows(f"{path / SUMMARIES}", read_text(path / SUMMARIES))("document_id", "set", "summary")
+    }
+    asked: dict[tuple[str, str], list[StoryQuestion]] = {key: [] for key in texts}
+    for row in _rows(f"{path / 'qaps.csv'}", read_text(path / "qaps.csv"))("document_id", "set", "question", "answer1"):
+        key = row["set"], row["document_id"]
+        require(key in asked, f"{path / 'qaps.csv'} asks about {key[1]!r} of {key[0]!r}, which has no summary")
+        asked[key].append(StoryQuestion(row["question"], row["answer1"]))
+    return {
+        split: [Story(name, (texts[key, name],), tuple(asked[key, name])) for key, name in sorted(texts) if key == own]
+        for own, split in _SETS.items()
+    }
+
+
+def _rows(where: str, text: str) -> Rows:
+    """The rows of a file of columns, by the names of these; a function of the columns that must be there."""
+
+    def named(*columns: str) -> Sequence[Mapping[str, str]]:
+        reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline=""))
+        try:
+            rows = list(reader)
+        except csv.Error as error:
+            raise MemjaxError(f"{where} is no file of columns: {error}; get it again") from None
+        lacking = [column for column in columns if column not in (reader.fieldnames or ())]
+        require(not lacking, f"{where} has no column {', '.join(lacking)}")
+        short = next((number for number, row in enumerate(rows, 2) if None in [row[each] for each in columns]), None)
+        require(short is None, f"{where}, row {short}: a column is missing")
+        return rows
+
+    return named
