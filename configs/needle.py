@@ -6,14 +6,13 @@
     memjax train --config=configs/needle.py:lmm,rule=titans_chunked   gradients at the start of each chunk
     memjax train --config=configs/needle.py:lmm,rule=titans_deep      memories of two layers, gradients per chunk
     memjax train --config=configs/needle.py:lmm,carry=1             state passing between texts, and dropout
-    memjax train --config=configs/needle.py:lmm,long=1              that, a short memory below a long one, and a cost of
-                                                                    what gates write and forget
-    memjax train --config=configs/needle.py:lmm,long=1,pieces=8     and texts of up to 8 times 256 characters, read in
-                                                                    pieces of 256 without a gradient between them
+    memjax train --config=configs/needle.py:lmm,long=1              that, and texts of up to 8 times 256 characters, in
+                                                                    pieces of 256 without a gradient between them; a
+                                                                    short memory below a long one; a cost of gates
     memjax train --config=configs/needle.py:mac                     or mag, mal; attention: a window, no memory
 
-Trained on texts of 256 characters, tested on 256 to 16,384; results: results/needle.json. Titans (2501.00663), Table 2,
-at 340M parameters and 16K tokens: LMM 96.2, MAC 98.4, MAG 97.4, MAL 97.8 % of passkeys in sentences that repeat.
+Trained on 256 characters at a time, tested on 256 to 16,384; results: results/needle.json. Titans (2501.00663), Table
+2, at 340M parameters and 16K tokens: LMM 96.2, MAC 98.4, MAG 97.4, MAL 97.8 % of passkeys in sentences that repeat.
 Ablations, each one override:
     --config.model.momentum=False     --config.model.forgetting=False     --config.model.persistent=4
 """
@@ -24,12 +23,11 @@ from memjax.config import parse_arg
 from memjax.errors import unknown
 from memjax.layers import rule
 
-STEPS, BATCH = 1000, 32
 LAYERS = ("attention", "lmm", "mac", "mag", "mal")
 
 
 def get_config(arg: str = "lmm") -> ConfigDict:
-    """The layer before the first comma, or layer=; needle=, haystack=, rule=, carry=, long=, pieces=, seed=."""
+    """The layer named before the first comma, or by layer=; then needle=, haystack=, rule=, carry=, long=, seed=."""
     layer, values = parse_arg(
         arg,
         "lmm",
@@ -39,19 +37,19 @@ def get_config(arg: str = "lmm") -> ConfigDict:
         rule="titans",
         carry=False,
         long=False,
-        pieces=1,
         seed=0,
     )
     carry, long = values["carry"] or values["long"], values["long"]
+    steps, batch = 1500 if long else 1000, 32
     layer = values["layer"] or layer
     if layer not in LAYERS:
         raise unknown("variant of configs/needle.py", layer, LAYERS)
 
     config = ConfigDict({"system": "sequence"})
     config.task = ConfigDict({"name": "needle", "needle": values["needle"], "size": 5})
-    config.task.update(haystack=values["haystack"], length=256, longest=64, pieces=values["pieces"], data_dir="data")
+    config.task.update(haystack=values["haystack"], length=256, longest=64, pieces=8 if long else 1, data_dir="data")
     # Texts of several pieces are read in their order, the first third one piece each: as many as the steps read.
-    config.task.update(train=STEPS * BATCH if values["pieces"] > 1 else 100_000, valid=200, test=40, seed=0)
+    config.task.update(train=steps * batch if long else 100_000, valid=200, test=40, seed=0)
 
     config.model = ConfigDict({"layer": layer, "width": 64, "depth": 2, "heads": 2, "hidden": 128, "window": 32})
     config.model.update(
@@ -72,7 +70,7 @@ def get_config(arg: str = "lmm") -> ConfigDict:
         config.model.update(rule(values["rule"]))
 
     config.optimizer = ConfigDict({"learning_rate": 3e-3, "warmup_steps": 100, "decay_steps": 500, "clip_norm": 1.0})
-    config.training = ConfigDict({"steps": STEPS, "batch_size": BATCH, "microbatches": 1, "seed": values["seed"]})
+    config.training = ConfigDict({"steps": steps, "batch_size": batch, "microbatches": 1, "seed": values["seed"]})
     config.training.update(log_every=25, validate_every=250, validate_examples=200, checkpoint_every=250)
     config.training.checkpoints = ""
     config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})

@@ -4,6 +4,7 @@ from typing import Any
 
 from memjax.deprecated import moved, renamed
 from memjax.layers import LMM, MAC, MAG, MAL, DNCCell, NTMCell, NUTMCell, WindowAttention
+from memjax.models.attention_sum_reader import AttentionSumReader
 from memjax.models.caser import Caser
 from memjax.models.dien import DIEN
 from memjax.models.direct import DirectlyReason, HistorySampler, MultiHopReason
@@ -26,7 +27,7 @@ MOVED = {
     "build_sampler": "memjax.experiments.stream_qa",
     "build_sequence": "memjax.experiments.sequence",
 }
-System = MemoryModel | DirectlyReason | MultiHopReason | HistorySampler | Recommender
+System = MemoryModel | DirectlyReason | MultiHopReason | HistorySampler | AttentionSumReader | Recommender
 
 __all__ = [
     "DIEN",
@@ -35,6 +36,7 @@ __all__ = [
     "MAG",
     "MAL",
     "RUM",
+    "AttentionSumReader",
     "Caser",
     "DNCCell",
     "DirectlyReason",

@@ -53,7 +53,7 @@ def settings(monkeypatch):
 def test_a_config_can_name_a_memory_or_any_system_of_the_table_and_each_is_a_yardstick():
     family = families["stream_qa"]
     assert family.systems == ("memory", *DIRECT) and family.yardsticks == tuple(DIRECT)
-    assert set(DIRECT) == {"directly", "multi_hop", *RECOMMENDERS}
+    assert set(DIRECT) == {"directly", "multi_hop", "as_reader", *RECOMMENDERS}
     assert len({direct.label for direct in DIRECT.values()}) == len(DIRECT)
 
 

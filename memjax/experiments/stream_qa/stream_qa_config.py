@@ -14,7 +14,9 @@ from memjax.errors import require
 from memjax.experiments.family import DtypeName
 from memjax.memories.registration import size_fields
 
-SystemName = Literal["memory", "directly", "multi_hop", "gru4rec", "caser", "rum", "rum_features", "dien", "sasrec"]
+SystemName = Literal[
+    "memory", "directly", "multi_hop", "as_reader", "gru4rec", "caser", "rum", "rum_features", "dien", "sasrec"
+]
 # What a memory takes from elsewhere in the config.
 ELSEWHERE = {"width": "model.width", "dtype": "model.dtype", "segment": "task"}
 

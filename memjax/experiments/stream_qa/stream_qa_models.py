@@ -12,6 +12,7 @@ from memjax.memories.registration import size_fields
 from memjax.models import (
     DIEN,
     RUM,
+    AttentionSumReader,
     Caser,
     DirectlyReason,
     GRU4Rec,
@@ -52,6 +53,9 @@ DIRECT = {
     "multi_hop": Direct(
         "Multi-Hop Reason",
         lambda shape, model: MultiHopReason(shape, model.width, model.head_layers, jnp.dtype(model.dtype), model.hops),
+    ),
+    "as_reader": Direct(
+        "AS Reader", lambda shape, model: AttentionSumReader(shape, model.width, jnp.dtype(model.dtype))
     ),
     "gru4rec": Direct("GRU4REC", _recommender(GRU4Rec)),
     "caser": Direct("Caser", _recommender(Caser)),

@@ -1,0 +1,78 @@
+"""AS Reader: attention over the words of a text, summed over the places where a word of the answer stands."""
+
+import flax.linen as nn
+import jax.numpy as jnp
+
+from memjax.errors import require
+from memjax.memories import Slots
+from memjax.memories.encoders import BidirectionalGRU
+from memjax.models.readers import QueryEncoder
+from memjax.ops.attention import masked_softmax
+from memjax.tasks.stream_task import TaskShape
+from memjax.typing import Any, Array, Bool, Float, Int, Key
+
+SMALLEST = 1e-6  # the score of a candidate none of whose words stands in the text
+
+
+class AttentionSumReader(nn.Module):
+    """The Attention Sum Reader (Kadlec et al. 2016, 1603.01547); candidates of several words as in Rehearsal Memory.
+
+    A bidirectional GRU over all words of the text gives `f_i`, another one over the question `g`:
+
+        s = softmax_i(f_i · g)
+        p(w) = sum of s_i over the places i at which the word w stands
+        score of a candidate = mean of p over its words,    logit = log(score)
+
+    It reads the text itself, and is a yardstick, not a memory. What it keeps of a word is its state, and behind it the
+    word's id.
+
+    Args:
+        shape: of a task whose candidates are texts of the words of its stream.
+        width: of words and states; even.
+        dtype: of the products.
+    """
+
+    shape: TaskShape
+    width: int
+    dtype: Any = jnp.float32
+
+    def __post_init__(self):
+        super().__post_init__()
+        shape = self.shape
+        require(
+            shape.answer == "candidates" and shape.items == shape.queries and shape.query_words is not None,
+            "the AS Reader finds words of an answer in the stream: it needs a task whose candidates and questions are "
+            "texts of the stream's items, as those of configs/stories.py",
+        )
+
+    def setup(self):
+        self.embed = nn.Embed(self.shape.items, self.width, dtype=self.dtype)
+        self.text = BidirectionalGRU(self.width, self.width, self.dtype)
+        self.query = QueryEncoder(self.shape.queries, self.width, self.dtype)
+
+    def memorize(
+        self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], *, key: Key | None = None
+    ) -> tuple[Slots, Float[Array, ""]]:
+        words, real = stream.reshape(-1), mask.reshape(-1)
+        _, states = self.text(self.embed(words), real)
+        values = jnp.concatenate([states.astype(jnp.float32), words[:, None].astype(jnp.float32)], axis=1)
+        return Slots(values, real), jnp.zeros((), jnp.float32)
+
+    def memorize_at(
+        self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], after: Int[Array, "Q"], *, key: Key | None = None
+    ) -> tuple[Slots, Float[Array, ""]]:
+        # The GRU from the right must not have read on: each time the text is read again.
+        read = mask & (jnp.arange(len(mask)) < after[:, None])[..., None]
+        again = nn.vmap(
+            type(self).memorize, in_axes=(None, 0), variable_axes={"params": None}, split_rngs={"params": False}
+        )
+        slots, aux_losses = again(self, stream, read)
+        return slots, aux_losses.sum()
+
+    def answer(self, slots: Slots, query: Int[Array, "W"], candidates: Int[Array, "C W2"]) -> Float[Array, "C"]:
+        states, words = slots.values[:, :-1], slots.values[:, -1].astype(jnp.int32)
+        attention = masked_softmax(states @ self.query(query).astype(jnp.float32), slots.mask, axis=0)
+        of_word = jnp.zeros(self.shape.items).at[words].add(attention)
+        real = candidates != 0
+        score = jnp.where(real, of_word[candidates], 0).sum(1) / jnp.maximum(real.sum(1), 1)
+        return jnp.where(real.any(1), jnp.log(jnp.maximum(score, SMALLEST)), -jnp.inf)
