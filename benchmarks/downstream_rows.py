@@ -1,4 +1,4 @@
-"""The rows of the tables of clicks and learners: row -> what comes behind the config's first word, and which flags."""
+"""The rows of clicks, learners and stories: row -> what comes behind the config's first word, and which flags."""
 
 from evidence_rows import ABLATIONS
 
@@ -27,6 +27,13 @@ RECOMMENDATION = {
     },
     **{name: (f"system={name}", ()) for name in RECOMMENDERS if name not in ("gru4rec", "sasrec")},
 }
+# Rehearsal Memory's Tables 5 and 6, and Figure 2.
+OF_REHEARSAL = {
+    **{row: ("memory=rehearsal", (flag,)) for row, flag in ABLATIONS.items() if row != "no rehearsal"},
+    "15% masked": ("memory=rehearsal", ("--config.rehearsal.mask_ratio=0.15",)),
+    "gru encoder": ("memory=rehearsal", ("--config.memory.encoder=gru",)),
+    **{f"{slots} slots": ("memory=rehearsal", (f"--config.memory.slots={slots}",)) for slots in (10, 15, 25)},
+}
 # By validation GRU4REC still gains where the memories begin to overfit.
 LONGER = ("--config.training.steps=1000",)
 LEARNERS = {
@@ -37,11 +44,21 @@ LEARNERS = {
         for name in MEMORIES
         for kind, flags in ((" no rehearsal", NO_REHEARSAL), ("", ()))
     },
-    # Rehearsal Memory's Tables 5 and 6, and Figure 2.
-    **{row: ("memory=rehearsal", (flag,)) for row, flag in ABLATIONS.items() if row != "no rehearsal"},
-    "15% masked": ("memory=rehearsal", ("--config.rehearsal.mask_ratio=0.15",)),
-    "gru encoder": ("memory=rehearsal", ("--config.memory.encoder=gru",)),
-    **{f"{slots} slots": ("memory=rehearsal", (f"--config.memory.slots={slots}",)) for slots in (10, 15, 25)},
+    **OF_REHEARSAL,
     "gru4rec stepwise": ("system=gru4rec,segment=1", LONGER),
     **{f"{name} stepwise": (f"memory={name},segment=1", ()) for name in MEMORIES},
+}
+STORIES = {
+    "rehearsal no rehearsal": ("memory=rehearsal", NO_REHEARSAL),
+    "rehearsal": ("memory=rehearsal", ()),
+    "AS Reader": ("system=as_reader", ()),
+    **{
+        name + kind: (f"memory={name}", flags)
+        for name in MEMORIES
+        for kind, flags in ((" no rehearsal", NO_REHEARSAL), ("", ()))
+    },
+    "Directly Reason": ("system=directly", ()),
+    "Multi-Hop Reason": ("system=multi_hop", ()),
+    **OF_REHEARSAL,
+    **{f"segments of {words}": ("memory=rehearsal", (f"--config.task.words={words}",)) for words in (10, 40)},
 }

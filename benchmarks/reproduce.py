@@ -16,6 +16,7 @@
     python benchmarks/reproduce.py language --data_dir=data
     python benchmarks/reproduce.py learners --data_dir=data [--only=gru4rec]         fold 1; of ASSISTments 2017
     python benchmarks/reproduce.py recommendation --data_dir=data                    of ml-1m.txt.gz
+    python benchmarks/reproduce.py stories --data_dir=data                           of fairytaleqa.tar.gz
 
 Every run is a `memjax train` command, kept with its figures in results/TABLE.json, and can be stopped and taken up at
 any time. Several of these side by side, with different --only, share the work: --collect alone writes the file. What is
@@ -33,7 +34,7 @@ import sys
 from pathlib import Path
 
 import jax
-from downstream_rows import LEARNERS, RECOMMENDATION
+from downstream_rows import LEARNERS, RECOMMENDATION, STORIES
 from evidence_rows import ABLATIONS, BASELINES, DEMO, MEDIUM, SMALL, VARIANTS
 
 from memjax import tasks
@@ -72,6 +73,7 @@ LAYERS = {
 # up to 16 times the training length.
 PLAIN = ("LMM", "MAG", "LMM no momentum", "LMM no forgetting", "LMM per chunk", "attention")
 NEEDLES = {row: f"{layer},long=1" for row, layer in LAYERS.items()} | {
+    "LMM no pieces": "lmm,long=1",
     "LMM one horizon": "lmm,long=1",
     "LMM no gate cost": "lmm,long=1",
     "LMM no dropout": "lmm,long=1",
@@ -83,6 +85,7 @@ NEEDLES = {row: f"{layer},long=1" for row, layer in LAYERS.items()} | {
 WITHOUT = {
     "no momentum": "--config.model.momentum=False",
     "no forgetting": "--config.model.forgetting=False",
+    "no pieces": "--config.task.pieces=1 --config.task.train=100000 --config.training.steps=1000",
     "one horizon": "--config.model.lower_horizon=0.0",
     "no gate cost": "--config.model.gate_cost=0.0",
     "no dropout": "--config.model.dropout=0.0",
@@ -152,6 +155,7 @@ TABLES = (
     "recall",
     "recommendation",
     "retention",
+    "stories",
 )
 
 
@@ -172,10 +176,11 @@ def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str
             for name in BASELINES
             for kind, extra in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
         }
-    if table in ("learners", "recommendation"):
+    if table in ("learners", "recommendation", "stories"):
         config, rows = {
             "learners": ("learners.py:assist2017", LEARNERS),
             "recommendation": ("clicks.py:ml1m", RECOMMENDATION),
+            "stories": ("stories.py:fairytales", STORIES),
         }[table]
         return {
             (row, seed): " ".join(

@@ -352,6 +352,20 @@ def learners(found: dict) -> list[str]:
     return lines
 
 
+def stories(found: dict) -> list[str]:
+    """Mean reciprocal ranks of the right answer: of all questions, and by the half of the story in which it lies."""
+    head = ["MRR", "all", "early", "later", "right %", "bytes of state", "parameters", "seeds", "steps", "minutes"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for row, runs in by_row(found["runs"]).items():
+        places = ([run["metrics"]["tags"]["place"][place]["mrr"] for run in runs] for place in ("early", "later"))
+        ranks = [f"{mean(values):.3f}" for values in ([run["metrics"]["mrr"] for run in runs], *places)]
+        minutes = f"{mean(run['seconds'] for run in runs) / 60:.0f}"
+        right = percent([run["metrics"]["accuracy"] for run in runs])
+        lines.append(f"| {' | '.join([row, *ranks, right, *sizes_of(runs), minutes])} |")
+    guess = next(iter(found["runs"].values()))["metrics"]["mrr_chance"]
+    return [*lines, f"| a guess | {guess:.3f} |" + " |" * (len(head) - 2)]
+
+
 def percent_of(values: list[float | None]) -> str:
     """As `percent`; "-" for what a system does not have."""
     known = [value for value in values if value is not None]
