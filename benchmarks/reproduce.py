@@ -73,6 +73,7 @@ LAYERS = {
 # up to 16 times the training length.
 PLAIN = ("LMM", "MAG", "LMM no momentum", "LMM no forgetting", "LMM per chunk", "attention")
 NEEDLES = {row: f"{layer},long=1" for row, layer in LAYERS.items()} | {
+    "MAG short first layer": "mag,long=1",
     "LMM no pieces": "lmm,long=1",
     "LMM one horizon": "lmm,long=1",
     "LMM no gate cost": "lmm,long=1",
@@ -86,10 +87,11 @@ WITHOUT = {
     "no momentum": "--config.model.momentum=False",
     "no forgetting": "--config.model.forgetting=False",
     "no pieces": "--config.task.pieces=1 --config.task.train=100000 --config.training.steps=1000",
+    "short first layer": "--config.model.lower_horizon=32.0",
     "one horizon": "--config.model.lower_horizon=0.0",
     "no gate cost": "--config.model.gate_cost=0.0",
     "no dropout": "--config.model.dropout=0.0",
-    "no state passing": "--config.model.carry_state=0.0",
+    "no state passing": "--config.model.carry_state=0.0 --config.task.pieces=1",
     "no rehearsal": ABLATIONS["no rehearsal"],
     "no curriculum": "--config.task.curriculum=False",
     "plain": "--config.task.longest=16",

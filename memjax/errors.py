@@ -40,7 +40,8 @@ TOO_LARGE = (
 
 def is_too_large(error: BaseException) -> bool:
     """Whether an error says that memory was short: of JAX's errors of one class, a word tells the one of that kind."""
-    return not isinstance(error, RuntimeError) or "RESOURCE_EXHAUSTED" in str(error)
+    words = "RESOURCE_EXHAUSTED", "Out of memory"
+    return not isinstance(error, RuntimeError) or any(word in str(error) for word in words)
 
 
 def unknown(kind: str, name: Any, known: Iterable[str]) -> MemjaxError:

@@ -75,8 +75,8 @@ class Ordered(Examples, Protocol):
     """A task that also says whether its training examples are to be read in their order, as a curriculum wants it.
 
     Attributes:
-        ordered: True for examples that are independent draws: they are read by rising index, over and over, and not
-            shuffled.
+        ordered: True for examples that are independent draws, or pieces of texts in their order: they are read by
+            rising index, over and over, and not shuffled.
     """
 
     ordered: bool

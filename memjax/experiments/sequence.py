@@ -167,9 +167,14 @@ def sequence_recipe(config: SequenceConfig, task: SequenceTask) -> Recipe:
     parts = row_parts(make_mesh(config.mesh, config.training.batch_size)) * config.training.microbatches
     rows, chain, pieces = config.training.batch_size // parts, config.model.chain, shape.pieces
     require(
-        pieces == 1 or (chain % pieces == 0 and config.training.microbatches == 1),
-        f"texts of {pieces} pieces are read whole in chains: config.training.microbatches must be 1, not "
-        f"{config.training.microbatches}, and config.model.carry_state at least {1 - 1 / pieces}",
+        chain % pieces == 0,
+        f"texts of {pieces} pieces are read in chains of as many at least: config.model.carry_state must be at least "
+        f"{1 - 1 / pieces}, not {config.model.carry_state}",
+    )
+    require(
+        pieces == 1 or config.training.microbatches == 1,
+        f"texts of several pieces are read whole: config.training.microbatches must be 1, not "
+        f"{config.training.microbatches}",
     )
     require(
         rows % chain == 0,
@@ -199,7 +204,8 @@ def sequence_objective(
 ) -> Loss:
     """Mean answer loss over the targets of each sequence, then over the batch; whole sequences at once.
 
-    In a chain, a text may ask nothing; it has no part in the means of its chain but that of `gate_cost`.
+    In a chain, a text may ask nothing; it has no part in the means of its chain but that of `gate_cost`. All chains of
+    a batch count alike.
 
     Args:
         model: of sequences.
@@ -300,7 +306,8 @@ def measure_sequence(
     _, sums = jax.lax.scan(step, model.apply(params, method="initial_state"), blocks)
     loss, correct, targets = (sums[name].sum() for name in ("answer_loss", "accuracy", "count"))
     if answer > 1:
-        return MetricSums(loss, targets, (correct == targets).astype(jnp.float32), jnp.ones(()))
+        asked_at_all = (targets > 0).astype(jnp.float32)
+        return MetricSums(loss, targets, (correct == targets) * asked_at_all, asked_at_all)
     return MetricSums(loss, targets, correct, targets)
 
 

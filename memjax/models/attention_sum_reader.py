@@ -6,22 +6,22 @@ import jax.numpy as jnp
 from memjax.errors import require
 from memjax.memories import Slots
 from memjax.memories.encoders import BidirectionalGRU
-from memjax.models.readers import QueryEncoder
 from memjax.ops.attention import masked_softmax
 from memjax.tasks.stream_task import TaskShape
 from memjax.typing import Any, Array, Bool, Float, Int, Key
 
-SMALLEST = 1e-6  # the score of a candidate none of whose words stands in the text
+SMALLEST = 1e-6  # what a candidate has none of whose words stands in the text
 
 
 class AttentionSumReader(nn.Module):
     """The Attention Sum Reader (Kadlec et al. 2016, 1603.01547); candidates of several words as in Rehearsal Memory.
 
-    A bidirectional GRU over all words of the text gives `f_i`, another one over the question `g`:
+    A bidirectional GRU over all words of the text gives `f_i`; the last states of another one over the question, of the
+    same embeddings, are `g`:
 
         s = softmax_i(f_i · g)
         p(w) = sum of s_i over the places i at which the word w stands
-        score of a candidate = mean of p over its words,    logit = log(score)
+        score of a candidate = mean of p over its words,    logit = log(score + 1e-6)
 
     It reads the text itself, and is a yardstick, not a memory. What it keeps of a word is its state, and behind it the
     word's id.
@@ -48,7 +48,7 @@ class AttentionSumReader(nn.Module):
     def setup(self):
         self.embed = nn.Embed(self.shape.items, self.width, dtype=self.dtype)
         self.text = BidirectionalGRU(self.width, self.width, self.dtype)
-        self.query = QueryEncoder(self.shape.queries, self.width, self.dtype)
+        self.question = BidirectionalGRU(self.width, self.width, self.dtype)
 
     def memorize(
         self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], *, key: Key | None = None
@@ -71,8 +71,9 @@ class AttentionSumReader(nn.Module):
 
     def answer(self, slots: Slots, query: Int[Array, "W"], candidates: Int[Array, "C W2"]) -> Float[Array, "C"]:
         states, words = slots.values[:, :-1], slots.values[:, -1].astype(jnp.int32)
-        attention = masked_softmax(states @ self.query(query).astype(jnp.float32), slots.mask, axis=0)
+        asked, _ = self.question(self.embed(query), query != 0)
+        attention = masked_softmax(states @ asked.astype(jnp.float32), slots.mask, axis=0)
         of_word = jnp.zeros(self.shape.items).at[words].add(attention)
         real = candidates != 0
         score = jnp.where(real, of_word[candidates], 0).sum(1) / jnp.maximum(real.sum(1), 1)
-        return jnp.where(real.any(1), jnp.log(jnp.maximum(score, SMALLEST)), -jnp.inf)
+        return jnp.where(real.any(1), jnp.log(score + SMALLEST), -jnp.inf)

@@ -14,7 +14,7 @@ from memjax.tasks.stream_task import Batch, Split, TaskShape, check_indices
 from memjax.tasks.words import PAD, UNKNOWN, sentences_of, words_of
 from memjax.typing import SPLITS
 
-PLACES = ("early", "later", "all")
+PLACES = ("early", "later", "several")
 LONGEST = 10_000  # words of a sentence or answer, and questions at once: more is a mistake
 
 
@@ -62,10 +62,10 @@ class _Examples(NamedTuple):
 class Stories:
     """Questions about stories, answered by one of the answers to the same story: implements `memjax.tasks.Task`.
 
-    Rehearsal Memory, 4.3.1, which has NarrativeQA. A stream is a story, all of whose questions are asked at its end, so
-    that it is read once for all of them. Candidates are its distinct answers. Words are those of the train split. Tags
-    of a question: "place", whether its answer lies in a section that begins in the first half of the story's words or
-    later, or in all of it; "kind", what it asks for.
+    Rehearsal Memory, 4.3.1, which has NarrativeQA. A stream is a story, whose questions are asked at its end, up to
+    `asked` of them of one reading. Candidates are the distinct answers to all of its questions; those that read the same
+    are one. Words are those of the train split. Tags of a question: "place", whether its answer lies in a section that
+    begins in the first half of the story's words or later, or in several sections; "kind", what it asks for.
 
     Attributes:
         spec: its settings.
@@ -87,6 +87,7 @@ class Stories:
         stories = read_stories(Path(spec.data_dir, spec.file))
         counts = Counter(word for story in stories["train"] for text in _texts(story) for word in words_of(text))
         known = sorted(word for word, count in counts.items() if count >= spec.least)
+        require(known, f"no word occurs {spec.least} times in train; lower config.task.least")
         self.vocabulary = ("<pad>", "<unknown>", *known)
         self._ids = {word: place for place, word in enumerate(self.vocabulary)}
         asked = [question for own in stories.values() for story in own for question in story.questions]
@@ -143,7 +144,9 @@ class Stories:
     def _read(self, stories: list[Story], longest: int, left_out: Counter) -> _Examples:
         part = _Examples([], [], [], [], [], np.array([]), np.array([]))
         for story in stories:
-            answers = [tuple(words_of(question.answer)[: self.spec.answer_words]) for question in story.questions]
+            answers = [
+                self._read_as(words_of(question.answer)[: self.spec.answer_words]) for question in story.questions
+            ]
             said = [i for i, answer in enumerate(answers) if answer and words_of(story.questions[i].text)]
             sections = [sentences_of(text, self.spec.words) for text in story.sections]
             distinct = list(dict.fromkeys(answers[i] for i in said))
@@ -152,9 +155,10 @@ class Stories:
                 continue
             if len(said) < len(answers):
                 left_out["questions without words or without an answer are"] += len(answers) - len(said)
-            part.streams.append(self._table([words_of(text) for own in sections for text in own], self.spec.words))
+            sentences = [self._read_as(words_of(text)) for own in sections for text in own]
+            part.streams.append(self._table(sentences, self.spec.words))
             part.candidates.append(self._table(distinct, self.spec.answer_words))
-            part.queries.append(self._table([words_of(story.questions[i].text) for i in said], longest))
+            part.queries.append(self._table([self._read_as(words_of(story.questions[i].text)) for i in said], longest))
             part.labels.append(np.array([distinct.index(answers[i]) for i in said], np.int32))
             begins = np.cumsum([0, *(sum(len(words_of(text)) for text in own) for own in sections)])
             places = [story.questions[i].section for i in said]
@@ -165,10 +169,13 @@ class Stories:
         which, first = np.array(pairs, np.int64).reshape(-1, 2).T
         return part._replace(story=which, first=first)
 
-    def _table(self, texts: list, width: int) -> np.ndarray:
+    def _read_as(self, words: list[str]) -> tuple[int, ...]:
+        return tuple(self._ids.get(word, UNKNOWN) for word in words)
+
+    def _table(self, texts: list[tuple[int, ...]], width: int) -> np.ndarray:
         table = np.full((len(texts), width), PAD, np.int32)
-        for row, words in enumerate(texts):
-            table[row, : len(words)] = [self._ids.get(word, UNKNOWN) for word in words]
+        for row, ids in enumerate(texts):
+            table[row, : len(ids)] = ids
         return table
 
 

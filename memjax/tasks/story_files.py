@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +20,8 @@ _FOLDERS: Mapping[str, Split] = {
     "val": "valid",
     "test": "test",
 }  # of FairytaleQA, by our splits' names
-_MEMBER = re.compile(r"(?:.*/)?(questions|section-stories)/(train|val|test)/(.+)-(?:questions|story)\.csv")
+# Not those that begin with a point, which a Mac puts beside the others.
+_MEMBER = re.compile(r"(?:.*/)?(questions|section-stories)/(train|val|test)/([^/.][^/]*)-(?:questions|story)\.csv")
 # The sets of NarrativeQA; its stories have an identifier each.
 _SETS: Mapping[str, Split] = {"train": "train", "valid": "valid", "test": "test"}
 SUMMARIES = "third_party/wikipedia/summaries.csv"
@@ -32,7 +34,8 @@ class StoryQuestion(NamedTuple):
         text: of it.
         answer: the first one that is given.
         kind: what is asked for, as the data set calls it; "" where it says nothing.
-        section: in which of the story's sections the answer lies, from 0; None where it lies in all, or nobody says.
+        section: in which of the story's sections the answer lies, from 0; None where it lies in several, or nobody
+            says.
     """
 
     text: str
@@ -60,12 +63,12 @@ def read_stories(path: Path) -> dict[Split, list[Story]]:
 
     Args:
         path: FairytaleQA's archive (github.com/uci-soe/FairytaleQAData, folder data-by-train-split), or the folder of
-            NarrativeQA, with qaps.csv and third_party/wikipedia/summaries.csv.
+            NarrativeQA, with qaps.csv and third_party/wikipedia/summaries.csv; its stories here are the summaries.
 
     Raises:
         MemjaxError: for what is missing, damaged, or of another kind.
     """
-    found = _narrative(path) if path.is_dir() else _fairytales(path)
+    found = _narrative(path) if guarded(path, path.is_dir) else _fairytales(path)
     empty = [split for split in SPLITS if not any(story.questions for story in found[split])]
     require(not empty, f"{path} has no story with a question for {', '.join(empty)}")
     return found
@@ -76,21 +79,26 @@ def _fairytales(path: Path) -> dict[Split, list[Story]]:
     for name, data in guarded(path, lambda: list(_members(path))):
         if match := _MEMBER.fullmatch(name):
             kind, folder, story = match.groups()
-            parts[kind][_FOLDERS[folder], story] = _rows(f"{path}: {name}", decoded(path, data))
+            key, where = (_FOLDERS[folder], story), f"{path}: {name}"
+            require(key not in parts[kind], f"{where} is there twice")
+            parts[kind][key] = _rows(where, decoded(where, data))
     texts, asked = parts["section-stories"], parts["questions"]
     require(texts, f"{path} has no section-stories/train/NAME-story.csv: it is not FairytaleQA's archive")
     strange = sorted({story for _, story in asked.keys() - texts.keys()})
     require(not strange, f"{path} has questions about {len(strange)} stories that are not there, such as {strange[:1]}")
+    twice = sorted(name for name, count in Counter(story for _, story in texts).items() if count > 1)
+    require(not twice, f"{path} has {len(twice)} stories in several splits, such as {twice[:1]}")
     found: dict[Split, list[Story]] = {split: [] for split in SPLITS}
     for (split, story), rows in sorted(texts.items()):
-        sections = tuple(row["text"] for row in rows("text"))
+        told = rows("section", "text")
+        sections, numbers = tuple(row["text"] for row in told), [row["section"].strip() for row in told]
         questions = asked.get((split, story), lambda *_: [])("question", "answer1", "attribute1", "cor_section")
         found[split].append(
             Story(
                 story,
                 sections,
                 tuple(
-                    StoryQuestion(row["question"], row["answer1"], row["attribute1"], _section(row, len(sections)))
+                    StoryQuestion(row["question"], row["answer1"], row["attribute1"], _section(row, numbers))
                     for row in questions
                 ),
             )
@@ -106,18 +114,22 @@ def _members(path: Path) -> Iterator[tuple[str, bytes]]:
                 yield member.name, tar_member(archive, member, budget) or b""
 
 
-def _section(row: Mapping[str, str], sections: int) -> int | None:
-    """That of "3", the first one of "2,3"; none of a question about all of the story, and of one that is not there."""
-    first = re.match(r"\s*(\d+)", row["cor_section"])
-    place = int(first.group(1)) - 1 if first else -1
-    return place if 0 <= place < sections and row.get("local-or-sum", "local") == "local" else None
+def _section(row: Mapping[str, str], numbers: list[str]) -> int | None:
+    """The place of "3", and of "3,4"; none of a question that is a summary, and of a section that is not there."""
+    number = row["cor_section"].split(",")[0].strip()
+    local = row.get("local-or-sum", "local") == "local"
+    return numbers.index(number) if local and number in numbers else None
 
 
 def _narrative(path: Path) -> dict[Split, list[Story]]:
-    texts = {
-        (row["set"], row["document_id"]): row["summary"]
-        for row in _rows(f"{path / SUMMARIES}", read_text(path / SUMMARIES))("document_id", "set", "summary")
-    }
+    there = all((path / name).exists() for name in ("qaps.csv", SUMMARIES))
+    require(there, f"{path} is a folder without qaps.csv and {SUMMARIES}: it is not NarrativeQA's")
+    texts: dict[tuple[str, str], str] = {}
+    for row in _rows(f"{path / SUMMARIES}", read_text(path / SUMMARIES))("document_id", "set", "summary"):
+        key = row["set"], row["document_id"]
+        require(key[0] in _SETS, f"{path / SUMMARIES}: the set {key[0]!r} is none of {', '.join(_SETS)}")
+        require(key not in texts, f"{path / SUMMARIES}: the document {key[1]!r} is there twice")
+        texts[key] = row["summary"]
     asked: dict[tuple[str, str], list[StoryQuestion]] = {key: [] for key in texts}
     for row in _rows(f"{path / 'qaps.csv'}", read_text(path / "qaps.csv"))("document_id", "set", "question", "answer1"):
         key = row["set"], row["document_id"]
@@ -133,15 +145,18 @@ def _rows(where: str, text: str) -> Rows:
     """The rows of a file of columns, by the names of these; a function of the columns that must be there."""
 
     def named(*columns: str) -> Sequence[Mapping[str, str]]:
-        reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline=""))
+        reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+        limit = csv.field_size_limit(2**31 - 1)  # a whole story may stand in one field
         try:
             rows = list(reader)
         except csv.Error as error:
             raise MemjaxError(f"{where} is no file of columns: {error}; get it again") from None
+        finally:
+            csv.field_size_limit(limit)
         lacking = [column for column in columns if column not in (reader.fieldnames or ())]
         require(not lacking, f"{where} has no column {', '.join(lacking)}")
-        short = next((number for number, row in enumerate(rows, 2) if None in [row[each] for each in columns]), None)
-        require(short is None, f"{where}, row {short}: a column is missing")
+        odd = next((number for number, row in enumerate(rows, 2) if None in row or None in row.values()), None)
+        require(odd is None, f"{where}, row {odd}: it has not as many columns as the first row")
         return rows
 
     return named

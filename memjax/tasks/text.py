@@ -80,7 +80,7 @@ def guarded(path: Path, read: Callable[[], T]) -> T:
         raise MemjaxError(f"{path} cannot be read: {reason}; get it again") from None
 
 
-def decoded(path: Path, data: bytes) -> str:
+def decoded(path: Path | str, data: bytes) -> str:
     """Bytes of a file as text in UTF-8. Raises `MemjaxError` if they are none."""
     try:
         return data.decode("utf-8")

@@ -1,6 +1,7 @@
 import importlib.util
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 from oracles.checking import assert_close
 
 from memjax import memories
+from memjax.experiments.arguments import read_settings
+from memjax.experiments.prepare import prepare
 
 ROOT = Path(__file__).parents[2]
 SPREAD = {"median", "q1", "q3", "min", "max"}
@@ -91,6 +94,11 @@ def test_what_is_collected_holds_config_and_seconds(reproduce, tmp_path):
     reproduce.collect("evidence_demo", tmp_path, {("rehearsal", 0): command}, tmp_path / "out.json")
     (entry,) = json.loads((tmp_path / "out.json").read_text())["runs"].values()
     assert entry["config"] == config and entry["seconds"] == 4.0 and entry["losses"] == {"answer_loss": 0.5}
+
+
+def test_every_row_of_needles_can_be_trained(reproduce):
+    for command in reproduce.commands("needle", 1, "data").values():
+        prepare(read_settings([*shlex.split(command), "--config.training.batch_size=256"])[0])  # 8 devices here
 
 
 def test_layers_and_memories_in_babilong_stand_in_one_table(reproduce, monkeypatch):

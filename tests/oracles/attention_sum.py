@@ -18,10 +18,10 @@ def states(p, embedded):
 def logits(p, words, question, candidates, smallest):
     """Of each candidate, a list of words, the log of its score; words, question and candidates without padding."""
     _, of_text = states(p["text"], p["embed"]["embedding"][words])
-    asked, _ = states(p["query"]["text"], p["query"]["embed"]["embedding"][question])
+    asked, _ = states(p["question"], p["embed"]["embedding"][question])
     attention = softmax(of_text @ asked)
     found = []
     for candidate in candidates:
         sums = [sum(a for a, word in zip(attention, words, strict=True) if word == wanted) for wanted in candidate]
-        found.append(np.log(max(np.mean(sums), smallest)))
+        found.append(np.log(np.mean(sums) + smallest))
     return np.array(found)

@@ -90,7 +90,7 @@ def test_a_stream_is_the_storys_sentences_and_the_candidates_are_its_answers(arc
         ("whom did the fox meet", "a wolf", "early", "character"),
         ("what did he eat", "a red apple", "later", "action"),
         ("where did he eat", "at home", "later", "setting"),
-        ("who is it about", "a wolf", "all", "character"),
+        ("who is it about", "a wolf", "several", "character"),
     ]
     assert (batch["after"] == 6).all() and task.lengths("test").tolist() == [6, 6]
     assert task.notes == ("3 questions without words or without an answer are left out",)
@@ -101,9 +101,29 @@ def test_words_are_those_that_train_has_often_enough(archive):
     members = files()
     members["x/section-stories/test/fox-test-story.csv"] = table(("section", "text"), [("1", "A zebra met a wolf.")])
     task = made(archive(members), least=3)
-    (first, *_), _ = task.examples("test", np.array([0]))["stream"][0], None
+    first = task.examples("test", np.array([0]))["stream"][0, 0]
     assert "zebra" not in task.vocabulary and "hungry" not in task.vocabulary
     assert words(task, first) == "a <unknown> <unknown> a wolf"
+    with pytest.raises(MemjaxError, match=r"no word occurs 1000 times in train; lower config\.task\.least"):
+        made(archive(members), least=1000)
+
+
+def test_answers_that_read_the_same_are_one_candidate(archive):
+    strange = (("Who met?", "A stork."), ("Who ran?", "An otter."), ("Who hid?", "An owl."))
+    asked = (*ASKED[:2], *((question, answer, "character", "1", "local") for question, answer in strange))
+    own = "x/questions/test/fox-test-questions.csv"
+    task = made(archive(files() | {own: files(asked=asked)[own]}), asked=9)
+    batch = task.examples("test", np.array([0]))
+    candidates = [words(task, text) for text in batch["candidates"][0]]
+    assert candidates == ["a wolf", "a red apple", "a <unknown>", "<unknown> <unknown>"]
+    assert batch["label"][0, 0, :5].tolist() == [0, 1, 2, 3, 3]
+
+
+def test_sections_are_known_by_their_numbers(archive):
+    turned = table(("section", "text"), [("2", TOLD[1]), ("1", TOLD[0])])
+    folder = archive(files() | {"x/section-stories/test/fox-test-story.csv": turned})
+    story = read_stories(folder / "tales.tar.gz")["test"][0]
+    assert story.sections == (TOLD[1], TOLD[0]) and [q.section for q in story.questions[:2]] == [1, 0]
 
 
 def test_a_story_without_two_answers_is_left_out_and_counted(archive):
@@ -132,6 +152,16 @@ def test_the_layout_of_narrativeqa_is_read_by_its_sets_and_documents(tmp_path):
     (tmp_path / "nqa" / "qaps.csv").write_text(table(columns, [("other", "train", "q", "a", "b", "c")]))
     with pytest.raises(MemjaxError, match="asks about 'other' of 'train', which has no summary"):
         made(tmp_path, "nqa")
+    for rows, message in (
+        ([("a", "dev", "x", "y")], "the set 'dev' is none of train, valid, test"),
+        ([("a", "test", "x", "y")] * 2, "the document 'a' is there twice"),
+    ):
+        (tmp_path / "nqa" / SUMMARIES).write_text(table(("document_id", "set", "summary", "summary_tokenized"), rows))
+        with pytest.raises(MemjaxError, match=message):
+            made(tmp_path, "nqa")
+    (tmp_path / "nqa" / "qaps.csv").unlink()
+    with pytest.raises(MemjaxError, match=r"nqa is a folder without qaps.csv and .*: it is not NarrativeQA's"):
+        made(tmp_path, "nqa")
 
 
 @pytest.mark.parametrize(
@@ -146,6 +176,12 @@ def test_the_layout_of_narrativeqa_is_read_by_its_sets_and_documents(tmp_path):
             files() | {"x/questions/train/fox-train-questions.csv": "question,answer1,attribute1,cor_section\nx"},
             "row 2",
         ),
+        (
+            files() | {"x/questions/val/fox-val-questions.csv": 'question,answer1,attribute1,cor_section\n"x'},
+            "no file of",
+        ),
+        (files() | {"y/questions/val/fox-val-questions.csv": "x"}, "fox-val-questions.csv is there twice"),
+        (files() | {"x/section-stories/val/fox-train-story.csv": "section,text\n1,x"}, "1 stories in several splits"),
         (files(told=("...",)), "no story with two answers for train"),
     ],
 )

@@ -321,11 +321,15 @@ def test_what_cannot_be_is_one_clear_line_before_anything_compiles(changes, word
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"model.carry_state": 0.5}, {"model.carry_state": 0.8, "training.microbatches": 2}]
+    ("changes", "wanted"),
+    [
+        ({}, "config.model.carry_state must be at least 0.75, not 0.0"),
+        ({"model.carry_state": 0.5}, "config.model.carry_state must be at least 0.75, not 0.5"),
+        ({"model.carry_state": 0.8, "training.microbatches": 2}, "config.training.microbatches must be 1, not 2"),
+    ],
 )
-def test_texts_of_several_pieces_are_refused_where_they_would_not_be_read_whole(changes):
+def test_texts_of_several_pieces_are_refused_where_they_would_not_be_read_whole(changes, wanted):
     sizes = NEEDLE | {"task.pieces": 4, "training.batch_size": 16} | changes
-    wanted = r"texts of 4 pieces are read whole in chains: .*microbatches must be 1, .*carry_state at least 0.75"
     with pytest.raises(MemjaxError, match=wanted):
         prepare(from_mapping(mapping("needle", "lmm", sizes)))
 

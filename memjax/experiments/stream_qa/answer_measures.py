@@ -25,16 +25,20 @@ def measure_answer(model: System, params: Params, example: dict) -> MetricSums:
     yes = (
         Clicks(logits[..., 1] - logits[..., 0], jnp.where(asked, label, -1)) if model.shape.answer == "click" else None
     )
-    among = "candidates" in example
+    correct, prediction, among = metrics["accuracy"], logits.argmax() if label.ndim == 0 else None, None
+    if "candidates" in example:
+        among = candidate_ranks(logits, label, asked, (example["candidates"] != 0).any(-1))
+        correct = (among.rank == 1).astype(jnp.float32)  # of equal logits the right one is not first
+        prediction = logits.reshape(-1, logits.shape[-1])[0].argmax()
     return MetricSums(
         metrics["answer_loss"].sum(where=asked),
         asked.sum(where=label >= 0, dtype=jnp.float32),
-        metrics["accuracy"].sum(where=asked),
+        correct.sum(where=asked),
         asked.sum(dtype=jnp.float32),
-        prediction=logits.argmax() if label.ndim == 0 else logits[0, 0].argmax() if among else None,
+        prediction=prediction,
         unknown=asked.sum(where=label < 0, dtype=jnp.float32),
         clicks=yes,
-        ranks=candidate_ranks(logits, label, asked, (example["candidates"] != 0).any(-1)) if among else None,
+        ranks=among,
     )
 
 

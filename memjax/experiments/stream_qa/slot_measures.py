@@ -1,5 +1,7 @@
 """What is measured of the slots: what each segment changes in them, how alike they are, and what can be recollected."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -116,8 +118,8 @@ def recollected_by_age(
         For each age, 0 for the last segment of a stream, the share as "accuracy", and as "examples" of how many items.
     """
 
-    @jax.jit
-    def recollected(key, slots, stream, mask):
+    def recollected(example):
+        key, slots, stream, mask = example
         every = jnp.arange(mask.shape[0])
         ids, others, vectors = as_ids(stream, mask, stream, mask)
         fragments = build_fragments(key, ids, mask, others, mask, every, mask.any(-1), mask_ratio=mask_ratio)
@@ -126,7 +128,9 @@ def recollected_by_age(
         return (fragments.hidden & (found == fragments.items)).sum(-1), fragments.hidden.sum(-1)
 
     keys = jax.random.split(jax.random.key(0), len(batch["mask"]))
-    right, hidden = jax.vmap(recollected)(keys, slots, batch["stream"], batch["mask"])
+    # One after another: the scores of all items at all places of many long streams are gigabytes.
+    one_by_one = jax.jit(partial(jax.lax.map, recollected))
+    right, hidden = one_by_one((keys, slots, batch["stream"], batch["mask"]))
     real = np.any(batch["mask"], axis=-1)
     ages = np.cumsum(real[:, ::-1], axis=1)[:, ::-1] - 1  # of a segment of padding too, but nothing of it is hidden
     shares = {}
