@@ -63,8 +63,8 @@ class Stories:
     """Questions about stories, answered by one of the answers to the same story: implements `memjax.tasks.Task`.
 
     Rehearsal Memory, 4.3.1, which has NarrativeQA. A stream is a story, whose questions are asked at its end, up to
-    `asked` of them of one reading. Candidates are the distinct answers to all of its questions; those that read the same
-    are one. Words are those of the train split. Tags of a question: "place", whether its answer lies in a section that
+    `asked` of them of one reading. Candidates are the answers to all of its questions; those that read the same are
+    one. Words are those of the train split. Tags of a question: "place", whether its answer lies in a section that
     begins in the first half of the story's words or later, or in several sections; "kind", what it asks for.
 
     Attributes:
