@@ -74,6 +74,7 @@ def test_every_memory_with_and_without_rehearsal_and_all_seeds(capsys, tmp_path,
         (MemjaxError("the loss is not finite"), "the loss is not finite"),
         (MemoryError(), TOO_LARGE),
         (RuntimeError("RESOURCE_EXHAUSTED: out of memory"), TOO_LARGE),
+        (RuntimeError("INTERNAL: Error dispatching computation: Out of memory allocating 9 bytes."), TOO_LARGE),
     ],
     ids=["loss", "memory", "device"],
 )

@@ -30,6 +30,15 @@ class AttentionSumReader(nn.Module):
         shape: of a task whose candidates are texts of the words of its stream.
         width: of words and states; even.
         dtype: of the products.
+
+    >>> import jax
+    >>> from memjax.tasks import TaskShape
+    >>> shape = TaskShape(9, 2, 3, queries=9, query_words=2, answer="candidates", classes=2)
+    >>> model, story, mask = AttentionSumReader(shape, width=4), jnp.arange(1, 7).reshape(2, 3), jnp.ones((2, 3), bool)
+    >>> both = lambda model: model.answer(model.memorize(story, mask)[0], jnp.array([4, 5]), jnp.array([[3, 0], [8, 2]]))
+    >>> logits, _ = model.init_with_output(jax.random.key(0), method=both)
+    >>> logits.shape
+    (2,)
     """
 
     shape: TaskShape
