@@ -76,7 +76,7 @@ def test_every_memory_with_and_without_rehearsal_and_all_seeds(capsys, tmp_path,
         (RuntimeError("RESOURCE_EXHAUSTED: out of memory"), TOO_LARGE),
         (RuntimeError("INTERNAL: Error dispatching computation: Out of memory allocating 9 bytes."), TOO_LARGE),
     ],
-    ids=["loss", "memory", "device"],
+    ids=["loss", "memory", "device", "cpu"],
 )
 def test_a_run_that_fails_does_not_stop_the_others(capsys, tmp_path, untrained, monkeypatch, error, words):
     plain = experiment.train

@@ -35,8 +35,9 @@ class AttentionSumReader(nn.Module):
     >>> from memjax.tasks import TaskShape
     >>> shape = TaskShape(9, 2, 3, queries=9, query_words=2, answer="candidates", classes=2)
     >>> model, story, mask = AttentionSumReader(shape, width=4), jnp.arange(1, 7).reshape(2, 3), jnp.ones((2, 3), bool)
-    >>> both = lambda model: model.answer(model.memorize(story, mask)[0], jnp.array([4, 5]), jnp.array([[3, 0], [8, 2]]))
-    >>> logits, _ = model.init_with_output(jax.random.key(0), method=both)
+    >>> question, answers = jnp.array([4, 5]), jnp.array([[3, 0], [8, 2]])
+    >>> answered = lambda model: model.answer(model.memorize(story, mask)[0], question, answers)
+    >>> logits, _ = model.init_with_output(jax.random.key(0), method=answered)
     >>> logits.shape
     (2,)
     """
