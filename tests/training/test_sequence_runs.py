@@ -153,6 +153,8 @@ def test_an_answer_counts_as_a_whole_when_all_its_tokens_are_right():
     assert measure(3, params, {"tokens": tokens, "target": target}).correct == 1
     target[-1] = (target[-1] + 1) % task.shape.vocabulary
     assert measure(3, params, {"tokens": tokens, "target": target}).correct == 0
+    none = measure(3, params, {"tokens": tokens, "target": np.full_like(target, NOTHING)})
+    assert none.correct == none.total == 0
 
 
 def test_the_loss_is_the_mean_over_the_targets_of_each_sequence():
