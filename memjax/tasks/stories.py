@@ -11,7 +11,7 @@ from memjax.checks import at_least, at_most
 from memjax.errors import require
 from memjax.tasks.story_files import Story, read_stories
 from memjax.tasks.stream_task import Batch, Split, TaskShape, check_indices
-from memjax.tasks.words import PAD, UNKNOWN, sentences_of, words_of
+from memjax.tasks.words import PAD, UNKNOWN, id_table, sentences_of, words_of
 from memjax.typing import SPLITS
 
 PLACES = ("early", "later", "several")
@@ -92,9 +92,9 @@ class Stories:
         self._ids = {word: place for place, word in enumerate(self.vocabulary)}
         asked = [question for own in stories.values() for story in own for question in story.questions]
         self._kinds = sorted({question.kind for question in asked})
-        longest = max((len(words_of(question.text)) for question in asked), default=1)
+        longest = max(1, *(len(words_of(question.text)) for question in asked))
         left_out: Counter[str] = Counter()
-        self._splits = {split: self._read(stories[split], max(1, longest), left_out) for split in SPLITS}
+        self._splits = {split: self._read(stories[split], longest, left_out) for split in SPLITS}
         self.notes = tuple(f"{count:,} {what} left out" for what, count in left_out.items())
         for split, part in self._splits.items():
             require(part.streams, f"{spec.file} has no story with two answers for {split}")
@@ -106,7 +106,7 @@ class Stories:
             segments=max(len(stream) for part in every for stream in part.streams),
             segment=spec.words,
             queries=len(self.vocabulary),
-            query_words=max(1, longest),
+            query_words=longest,
             answer="candidates",
             classes=max(len(own) for part in every for own in part.candidates),
             questions=(1, min(spec.asked, max(len(own) for part in every for own in part.labels))),
@@ -156,9 +156,9 @@ class Stories:
             if len(said) < len(answers):
                 left_out["questions without words or without an answer are"] += len(answers) - len(said)
             sentences = [self._read_as(words_of(text)) for own in sections for text in own]
-            part.streams.append(self._table(sentences, self.spec.words))
-            part.candidates.append(self._table(distinct, self.spec.answer_words))
-            part.queries.append(self._table([self._read_as(words_of(story.questions[i].text)) for i in said], longest))
+            part.streams.append(id_table(sentences, self.spec.words))
+            part.candidates.append(id_table(distinct, self.spec.answer_words))
+            part.queries.append(id_table([self._read_as(words_of(story.questions[i].text)) for i in said], longest))
             part.labels.append(np.array([distinct.index(answers[i]) for i in said], np.int32))
             begins = np.cumsum([0, *(sum(len(words_of(text)) for text in own) for own in sections)])
             places = [story.questions[i].section for i in said]
@@ -171,12 +171,6 @@ class Stories:
 
     def _read_as(self, words: list[str]) -> tuple[int, ...]:
         return tuple(self._ids.get(word, UNKNOWN) for word in words)
-
-    def _table(self, texts: list[tuple[int, ...]], width: int) -> np.ndarray:
-        table = np.full((len(texts), width), PAD, np.int32)
-        for row, ids in enumerate(texts):
-            table[row, : len(ids)] = ids
-        return table
 
 
 def _texts(story: Story) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,16 +14,10 @@ from memjax.tasks.stream_task import Split
 from memjax.tasks.text import decoded, guarded, read_text
 from memjax.typing import SPLITS
 
-Rows = Callable[..., Sequence[Mapping[str, str]]]
-_FOLDERS: Mapping[str, Split] = {
-    "train": "train",
-    "val": "valid",
-    "test": "test",
-}  # of FairytaleQA, by our splits' names
+# The folders of FairytaleQA.
+_FOLDERS: Mapping[str, Split] = {"train": "train", "val": "valid", "test": "test"}
 # Not those that begin with a point, which a Mac puts beside the others.
 _MEMBER = re.compile(r"(?:.*/)?(questions|section-stories)/(train|val|test)/([^/.][^/]*)-(?:questions|story)\.csv")
-# The sets of NarrativeQA; its stories have an identifier each.
-_SETS: Mapping[str, Split] = {"train": "train", "valid": "valid", "test": "test"}
 SUMMARIES = "third_party/wikipedia/summaries.csv"
 
 
@@ -75,13 +69,13 @@ def read_stories(path: Path) -> dict[Split, list[Story]]:
 
 
 def _fairytales(path: Path) -> dict[Split, list[Story]]:
-    parts: dict[str, dict[tuple[Split, str], Rows]] = {"questions": {}, "section-stories": {}}
+    parts: dict[str, dict[tuple[Split, str], tuple[str, str]]] = {"questions": {}, "section-stories": {}}
     for name, data in guarded(path, lambda: list(_members(path))):
         if match := _MEMBER.fullmatch(name):
             kind, folder, story = match.groups()
             key, where = (_FOLDERS[folder], story), f"{path}: {name}"
             require(key not in parts[kind], f"{where} is there twice")
-            parts[kind][key] = _rows(where, decoded(where, data))
+            parts[kind][key] = where, decoded(where, data)
     texts, asked = parts["section-stories"], parts["questions"]
     require(texts, f"{path} has no section-stories/train/NAME-story.csv: it is not FairytaleQA's archive")
     strange = sorted({story for _, story in asked.keys() - texts.keys()})
@@ -89,20 +83,15 @@ def _fairytales(path: Path) -> dict[Split, list[Story]]:
     twice = sorted(name for name, count in Counter(story for _, story in texts).items() if count > 1)
     require(not twice, f"{path} has {len(twice)} stories in several splits, such as {twice[:1]}")
     found: dict[Split, list[Story]] = {split: [] for split in SPLITS}
-    for (split, story), rows in sorted(texts.items()):
-        told = rows("section", "text")
-        sections, numbers = tuple(row["text"] for row in told), [row["section"].strip() for row in told]
-        questions = asked.get((split, story), lambda *_: [])("question", "answer1", "attribute1", "cor_section")
-        found[split].append(
-            Story(
-                story,
-                sections,
-                tuple(
-                    StoryQuestion(row["question"], row["answer1"], row["attribute1"], _section(row, numbers))
-                    for row in questions
-                ),
-            )
+    for (split, story), text in sorted(texts.items()):
+        told, rows = _rows(*text, "section", "text"), []
+        if (split, story) in asked:
+            rows = _rows(*asked[split, story], "question", "answer1", "attribute1", "cor_section")
+        numbers = [row["section"].strip() for row in told]
+        questions = tuple(
+            StoryQuestion(row["question"], row["answer1"], row["attribute1"], _section(row, numbers)) for row in rows
         )
+        found[split].append(Story(story, tuple(row["text"] for row in told), questions))
     return found
 
 
@@ -122,41 +111,40 @@ def _section(row: Mapping[str, str], numbers: list[str]) -> int | None:
 
 
 def _narrative(path: Path) -> dict[Split, list[Story]]:
-    there = all((path / name).exists() for name in ("qaps.csv", SUMMARIES))
+    told, questions = path / SUMMARIES, path / "qaps.csv"
+    there = told.exists() and questions.exists()
     require(there, f"{path} is a folder without qaps.csv and {SUMMARIES}: it is not NarrativeQA's")
     texts: dict[tuple[str, str], str] = {}
-    for row in _rows(f"{path / SUMMARIES}", read_text(path / SUMMARIES))("document_id", "set", "summary"):
+    for row in _rows(str(told), read_text(told), "document_id", "set", "summary"):
         key = row["set"], row["document_id"]
-        require(key[0] in _SETS, f"{path / SUMMARIES}: the set {key[0]!r} is none of {', '.join(_SETS)}")
-        require(key not in texts, f"{path / SUMMARIES}: the document {key[1]!r} is there twice")
+        require(key[0] in SPLITS, f"{told}: the set {key[0]!r} is none of {', '.join(SPLITS)}")
+        require(key not in texts, f"{told}: the document {key[1]!r} is there twice")
         texts[key] = row["summary"]
     asked: dict[tuple[str, str], list[StoryQuestion]] = {key: [] for key in texts}
-    for row in _rows(f"{path / 'qaps.csv'}", read_text(path / "qaps.csv"))("document_id", "set", "question", "answer1"):
+    for row in _rows(str(questions), read_text(questions), "document_id", "set", "question", "answer1"):
         key = row["set"], row["document_id"]
-        require(key in asked, f"{path / 'qaps.csv'} asks about {key[1]!r} of {key[0]!r}, which has no summary")
+        require(key in asked, f"{questions} asks about {key[1]!r} of {key[0]!r}, which has no summary")
         asked[key].append(StoryQuestion(row["question"], row["answer1"]))
     return {
-        split: [Story(name, (texts[key, name],), tuple(asked[key, name])) for key, name in sorted(texts) if key == own]
-        for own, split in _SETS.items()
+        split: [
+            Story(name, (texts[own, name],), tuple(asked[own, name])) for own, name in sorted(texts) if own == split
+        ]
+        for split in SPLITS
     }
 
 
-def _rows(where: str, text: str) -> Rows:
-    """The rows of a file of columns, by the names of these; a function of the columns that must be there."""
-
-    def named(*columns: str) -> Sequence[Mapping[str, str]]:
-        reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
-        limit = csv.field_size_limit(2**31 - 1)  # a whole story may stand in one field
-        try:
-            rows = list(reader)
-        except csv.Error as error:
-            raise MemjaxError(f"{where} is no file of columns: {error}; get it again") from None
-        finally:
-            csv.field_size_limit(limit)
-        lacking = [column for column in columns if column not in (reader.fieldnames or ())]
-        require(not lacking, f"{where} has no column {', '.join(lacking)}")
-        odd = next((number for number, row in enumerate(rows, 2) if None in row or None in row.values()), None)
-        require(odd is None, f"{where}, row {odd}: it has not as many columns as the first row")
-        return rows
-
-    return named
+def _rows(where: str, text: str, *columns: str) -> list[dict[str, str]]:
+    """The rows of a file with these columns, and perhaps others, by their names."""
+    reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+    limit = csv.field_size_limit(2**31 - 1)  # a whole story may stand in one field
+    try:
+        rows = list(reader)
+    except csv.Error as error:
+        raise MemjaxError(f"{where} is no file of columns: {error}; get it again") from None
+    finally:
+        csv.field_size_limit(limit)
+    lacking = [column for column in columns if column not in (reader.fieldnames or ())]
+    require(not lacking, f"{where} has no column {', '.join(lacking)}")
+    odd = next((number for number, row in enumerate(rows, 2) if None in row or None in row.values()), None)
+    require(odd is None, f"{where}, row {odd}: it has not as many columns as the first row")
+    return rows

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -52,7 +52,16 @@ def text_table(texts: Iterable[str], word_ids: Mapping[str, int]) -> tuple[np.nd
     """Each distinct text once, as a row of word ids, and the row of each text. Row 0 is padding."""
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts), 1)}
     ids = [[word_ids.get(word, UNKNOWN) for word in words_of(text)] for text in rows]
-    table = np.full((len(rows) + 1, max(map(len, ids))), PAD, np.int32)
-    for row, line in enumerate(ids, 1):
+    return id_table([[], *ids], max(map(len, ids))), rows
+
+
+def id_table(lines: Sequence[Sequence[int]], width: int) -> np.ndarray:
+    """Lines of ids as rows, filled up with padding.
+
+    >>> id_table([[], [7, 8]], 3).tolist()
+    [[0, 0, 0], [7, 8, 0]]
+    """
+    table = np.full((len(lines), width), PAD, np.int32)
+    for row, line in enumerate(lines):
         table[row, : len(line)] = line
-    return table, rows
+    return table
