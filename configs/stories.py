@@ -8,7 +8,7 @@
 
 FairytaleQA (Xu et al. 2022, Apache-2.0; github.com/uci-soe/FairytaleQAData): 278 stories of 2,200 words in the mean,
 10,580 questions, in place of NarrativeQA, which is not to be had in full: no figure on it is one of NarrativeQA's. As
-in the paper a sentence is a segment of at most 20 words, K = 20, two hops; width 128, where the paper has 256. The
+in the paper a sentence is a segment of at most 20 words, K = 20, two hops; the paper has width=256, a CPU 64. The
 questions of a story are asked at its end, up to 32 of one reading. Ablations as in configs/evidence.py:
     --config.rehearsal.fragments=0     --config.rehearsal.familiarity=0.0     --config.rehearsal.sampler=random
 """
@@ -16,17 +16,17 @@ questions of a story are asked at its end, up to 32 of one reading. Ablations as
 from ml_collections import ConfigDict
 
 from memjax.config import parse_arg
-from memjax.errors import unknown
+from memjax.errors import require, unknown
 from memjax.memories import registry
 from memjax.memories.registration import size_fields
 
 FILES = {"fairytales": "fairytaleqa.tar.gz", "narrativeqa": "narrativeqa"}
 # What differs from the defaults of the memories, for those that have it: as in configs/clicks.py.
 SIZES = {
-    "layers": 2,
+    "layers": 1,
     "heads": 4,
     "memory_width": 64,
-    "hidden": 128,
+    "hidden": 64,
     "context": 4,
     "scores": "both",
     "position_std": 1.0,
@@ -35,13 +35,14 @@ OWN = {"continual": {"scores": "additive"}, "retention": {"policy": "st"}, "stm"
 
 
 def get_config(arg: str = "fairytales") -> ConfigDict:
-    """`fairytales` or `narrativeqa` before the first comma; then system=, memory=, seed=."""
-    variant, values = parse_arg(arg, "fairytales", system="memory", memory="rehearsal", seed=0)
+    """`fairytales` or `narrativeqa` before the first comma; then system=, memory=, width=, seed=."""
+    variant, values = parse_arg(arg, "fairytales", system="memory", memory="rehearsal", width=64, seed=0)
     if variant not in FILES:
         raise unknown("variant of configs/stories.py", variant, FILES)
     if values["memory"] not in registry:
         raise unknown("memory", values["memory"], registry)
-    continual = values["memory"] == "continual"
+    continual, width = values["memory"] == "continual", values["width"]
+    require(width > 0, f"config argument width={width} must be at least 1")
 
     config = ConfigDict()
     config.system = values["system"]
@@ -53,19 +54,20 @@ def get_config(arg: str = "fairytales") -> ConfigDict:
     config.memory.update(
         {size: value for size, value in SIZES.items() if size in fields} | OWN.get(config.memory.name, {})
     )
-    config.model = ConfigDict({"width": 128, "hops": 2, "head_layers": 0, "dtype": "float32", "item_scale": 11.3})
+    config.model = ConfigDict({"width": width, "hops": 2, "head_layers": 0, "dtype": "float32"})
+    config.model.item_scale = width**0.5
 
     config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})
     config.rehearsal.update(
         fragments=5 if continual else 6, mask_ratio=0.5, deterministic=False, negatives=200, among="vocabulary"
     )
     config.rehearsal.update(sampler="random" if continual else "history")
-    config.rehearsal.update(layers=2, heads=4, norm_slots=True, position_std=0.088)
+    config.rehearsal.update(layers=1, heads=4, norm_slots=True, position_std=width**-0.5)
 
     config.optimizer = ConfigDict({"learning_rate": 1e-3, "warmup_steps": 100, "decay_steps": 150, "clip_norm": 1.0})
 
     config.training = ConfigDict({"batch_size": 8, "microbatches": 1, "seed": values["seed"], "log_every": 10})
-    # 47 steps are one pass over the stories of train; one takes a core several seconds.
+    # 47 steps are one pass over the stories of train; one takes a core a second or two.
     config.training.update(steps=400, sampler_steps=200, validate_every=100, checkpoint_every=50)
     # A story has 19 to 554 segments, that of an example 207 in the mean.
     config.training.update(validate_examples=41, checkpoints="", buckets=6)

@@ -43,6 +43,7 @@ def surprise_mlp(
     activation: Callable[[Array], Array],
     output: Callable[[Array], Array] | None = None,
     loss: LossName = "l2",
+    normalize_lr: bool = False,
     chunk_size: int = 64,
     impl: Literal["closed_form", "associative", "sequential"] = "closed_form",
 ) -> tuple[Float[Array, "L dv"], SurpriseState]:
@@ -67,6 +68,10 @@ def surprise_mlp(
         activation: between the matrices.
         output: behind the last one, as a normalisation; of one vector.
         loss: as of `surprise_linear`.
+        normalize_lr: `lr_t` is divided by `max(1, |grad_t|^2 / |slope_t|^2)`, where slope is the gradient of the loss
+            by what the memory says: the curvature of the loss along its own gradient (Gauss-Newton), as normalised
+            least mean squares does. Of a matrix and a key of length 1 it is 1; that of a deep memory grows with its
+            weights, so that a rate which was stable at its start is not later.
         chunk_size: of tokens whose gradients are taken at the same weights.
         impl: "closed_form" reads every token's own weights without ever making them: per layer, from the chunk's inputs
             and deltas; "associative" and "sequential" make them.
@@ -94,7 +99,7 @@ def surprise_mlp(
     )
     output = output or (lambda x: x)
     if impl == "closed_form":
-        step = partial(_layers, activation, jax.vmap(output), SLOPES[loss])
+        step = partial(_layers, activation, jax.vmap(output), SLOPES[loss], normalize_lr)
         return _chunked(step, weights, q, k, v, gates, state, mask, chunk_size)
 
     def apply(weights, x):
@@ -103,7 +108,7 @@ def surprise_mlp(
     def surprise(out, v):
         return LOSSES[loss](out - v)
 
-    step = partial(_unrolled, impl, "token", apply, surprise)
+    step = partial(_unrolled, impl, "token", normalize_lr, apply, surprise)
     return _chunked(step, weights, q, k, v, gates, state, mask, chunk_size)
 
 
@@ -175,7 +180,7 @@ def surprise_memory(
     )
     _check_functions(apply, loss, weights, q, k, v)
     gates = (log_keep, log_momentum, lr)
-    step = _weighted if impl == "closed_form" else partial(_unrolled, impl, read)
+    step = _weighted if impl == "closed_form" else partial(_unrolled, impl, read, False)
     return _chunked(partial(step, apply, loss), weights, q, k, v, gates, state, mask, chunk_size)
 
 
@@ -223,20 +228,23 @@ def mlp(activation: Callable[[Array], Array], weights: Sequence[Array], x: Float
     return chunk.exact(x, weights[-1])
 
 
-def _layers(activation, output, slope, anchor, state, tokens, mask):
+def _layers(activation, output, slope, normalize_lr, anchor, state, tokens, mask):
     """A chunk of an MLP: the backward pass of the keys at its start, then the queries through their own weights."""
     weights, momenta = state
-    q, k, v, *gates = tokens
-    c = chunk.coefficients(*gates, mask)
+    q, k, v, log_keep, log_momentum, lr = tokens
     inputs, pulls = [k], []
     for w in anchor[:-1]:
         x, pull = jax.vjp(activation, chunk.exact(inputs[-1], w))
         inputs.append(x)
         pulls.append(pull)
     said, pull = jax.vjp(output, chunk.exact(inputs[-1], anchor[-1]))
-    deltas = list(pull(slope(said - v)))
+    slopes = slope(said - v)
+    deltas = list(pull(slopes))
     for w, pull in zip(reversed(anchor[1:]), reversed(pulls), strict=True):
         deltas.insert(0, pull(chunk.exact(deltas[0], w.T))[0])
+    if normalize_lr:  # the gradient of a matrix is an outer product
+        lr = lr / _curvature(sum(_squares(x) * _squares(delta) for x, delta in zip(inputs, deltas, strict=True)), slopes)
+    c = chunk.coefficients(log_keep, log_momentum, lr, mask)
     x = q
     for layer, (w, s, keys, delta) in enumerate(zip(weights, momenta, inputs, deltas, strict=True)):
         x = chunk.token_read(c, x, w, s, keys, delta)
@@ -258,16 +266,35 @@ def _weighted(apply, loss, anchor, state, tokens, mask):
     return (memory, momentum), out
 
 
-def _unrolled(impl, read, apply, loss, anchor, state, tokens, mask):
+def _unrolled(impl, read, normalize_lr, apply, loss, anchor, state, tokens, mask):
     """A chunk of any memory, with the weights of every token."""
     weights, momenta = state
     q, k, v, log_keep, log_momentum, lr = tokens
-    slopes = jax.vmap(jax.grad(lambda w, k, v: loss(apply(w, k), v)), (None, 0, 0))(anchor, k, v)
+
+    def gradient(k, v):
+        said, pull = jax.vjp(lambda w: apply(w, k), anchor)
+        slope = jax.grad(loss)(said, v)
+        return pull(slope)[0], slope
+
+    gradients, slopes = jax.vmap(gradient)(k, v)
+    if normalize_lr:
+        lr = lr / _curvature(sum(_squares(g.reshape(len(k), -1)) for g in jax.tree.leaves(gradients)), slopes)
     leaves, treedef = jax.tree.flatten(weights)
     states = []
-    for w, s, slope in zip(leaves, jax.tree.leaves(momenta), jax.tree.leaves(slopes), strict=True):
-        surprise = -as_column(lr, slope) * slope
+    for w, s, g in zip(leaves, jax.tree.leaves(momenta), jax.tree.leaves(gradients), strict=True):
+        surprise = -as_column(lr, g) * g
         states.append(momentum_recurrence(log_keep, log_momentum, surprise, (w, s), mask=mask, impl=impl))
     every, all_momenta = (treedef.unflatten([pair[i] for pair in states]) for i in (0, 1))
     out = jax.vmap(apply, (0 if read == "token" else None, 0))(every if read == "token" else anchor, q)
     return jax.tree.map(lambda x: x[-1], (every, all_momenta)), out
+
+
+def _squares(x: Float[Array, "L d"]) -> Float[Array, "L"]:
+    return (x**2).sum(-1)
+
+
+def _curvature(gradients: Float[Array, "L"], slopes: Float[Array, "L dv"]) -> Float[Array, "L"]:
+    """Of each token's loss along its own gradient, at least 1; gradients: their squared lengths."""
+    surprised = _squares(slopes)
+    # A token that surprises nobody has no gradient, and none may be divided by 0.
+    return jnp.maximum(1, jnp.where(surprised > 0, gradients / jnp.where(surprised > 0, surprised, 1), 1))

@@ -137,19 +137,41 @@ def test_a_memory_may_be_surprised_by_another_loss(rng, loss, impl):
 
 
 @pytest.mark.parametrize("impl", DEEP)
+@pytest.mark.parametrize("normalize_lr", [False, True])
 @pytest.mark.parametrize("loss", ["l2", "huber", "l3"])
-def test_a_deep_memory_has_any_loss_and_a_norm_behind_it(rng, loss, impl):
+def test_a_deep_memory_has_any_loss_and_a_norm_behind_it(rng, loss, normalize_lr, impl):
     arrays = tokens(rng, 9)
     weights = [rng.normal(size=shape) for shape in ((DK, 4), (4, DV))]
     zeros = [np.zeros_like(w) for w in weights]
-    wanted = oracle.surprise(weights, zeros, *arrays, mask=np.ones(9), chunk=4, activation="silu", loss=loss, scale=1.5)
+    options = {"loss": loss, "normalize_lr": normalize_lr}
+    wanted = oracle.surprise(
+        weights, zeros, *arrays, mask=np.ones(9), chunk=4, activation="silu", scale=1.5, **options
+    )
     with jax.enable_x64(True):
         out, state = ops.surprise_mlp(
             *cast((weights, *arrays), jnp.float64),
             activation=jax.nn.silu, output=lambda x: 1.5 * (x - x.mean()) / jnp.sqrt(x.var() + 1e-6),
-            loss=loss, chunk_size=4, impl=impl,
+            chunk_size=4, impl=impl, **options,
         )  # fmt: skip
     assert_close((out, list(state.memory)), (wanted[0], wanted[1]), 1e-9)
+
+
+@pytest.mark.parametrize("values", [10, 30])
+def test_normalised_rates_keep_deep_memories_finite_where_their_start_alone_bounds_them(rng, values):
+    """Keys in one direction, the highest rate of a linear memory in chunks of 16: 2 / 16, times 1 - momentum."""
+    length, size = 256, 16
+    k = rng.normal(size=(length, size)) + 3 * rng.normal(size=size)
+    k /= np.linalg.norm(k, axis=1, keepdims=True)
+    v, weights = values * rng.normal(size=(length, size)), rng.normal(size=(2, size, size)) / 4
+    gates = np.zeros(length), np.full(length, np.log(0.5)), np.full(length, 2 / 16 * 0.5)
+    write = functools.partial(ops.surprise_mlp, tuple(cast(weights, jnp.float32)), activation=jax.nn.silu)
+    ends = [
+        write(*cast((k, k, v, *gates), jnp.float32), chunk_size=16, normalize_lr=normalize_lr)[1].memory
+        for normalize_lr in (False, True)
+    ]
+    plain, normalised = (np.abs(np.stack(end)).max() for end in ends)
+    assert normalised < 4 * values
+    assert not plain < 1000  # nan is no less
 
 
 @pytest.mark.parametrize("loss", ["l2", "huber", "l3"])

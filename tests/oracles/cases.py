@@ -186,9 +186,9 @@ def surprise_memory(read, impl):
     return surprise_case(op, (3, 4, 2), chunk=3, activation="tanh", read=read)
 
 
-def surprise_mlp(impl):
-    op = partial(ops.surprise_mlp, activation=jax.nn.silu, chunk_size=3, impl=impl)
-    return surprise_case(op, (3, 4, 2), chunk=3, activation="silu")
+def surprise_mlp(impl, **options):
+    op = partial(ops.surprise_mlp, activation=jax.nn.silu, chunk_size=3, impl=impl, **options)
+    return surprise_case(op, (3, 4, 2), chunk=3, activation="silu", **options)
 
 
 def momentum_recurrence(impl, by_channel=False):
@@ -465,6 +465,7 @@ CASES = (
         "surprise_linear_sharded by channel": surprise_linear_sharded("token", by_channel=True),
         "surprise_mlp": surprise_mlp("closed_form"),
         "surprise_mlp associative": surprise_mlp("associative"),
+        "surprise_mlp normalised": surprise_mlp("closed_form", normalize_lr=True),
         "surprise_memory": surprise_memory("chunk", "closed_form"),
         "surprise_memory sequential": surprise_memory("chunk", "sequential"),
         "surprise_memory by token": surprise_memory("token", "auto"),

@@ -49,31 +49,31 @@ def layer_norm_back(x, scale, delta):
 
 
 def gradient(weights, x, target, activation="none", loss="l2", scale=None):
-    """Of 1/2 |M(x) - target|^2, or another loss, by each matrix."""
+    """Of 1/2 |M(x) - target|^2, or another loss, by each matrix; and by what the memory says."""
     act, slope = ACTIVATIONS[activation]
     inputs, before = [x], []
     for place, w in enumerate(weights):
         before.append(inputs[-1] @ w)
         inputs.append(act(before[-1]) if place < len(weights) - 1 else before[-1])
-    if scale is None:
-        delta = SLOPES[loss](inputs[-1] - target)
-    else:
-        delta = layer_norm_back(inputs[-1], scale, SLOPES[loss](layer_norm(inputs[-1], scale) - target))
+    said = inputs[-1] if scale is None else layer_norm(inputs[-1], scale)
+    by_said = SLOPES[loss](said - target)
+    delta = by_said if scale is None else layer_norm_back(inputs[-1], scale, by_said)
     found = []
     for place in reversed(range(len(weights))):
         found.insert(0, np.outer(inputs[place], delta))
         if place:
             delta = (weights[place] @ delta) * slope(before[place - 1])
-    return found
+    return found, by_said
 
 
 def surprise(
     memory, momentum, q, k, v, log_keep, log_momentum, lr, *, mask, chunk, decay_first=False, activation="none",
-    read="token", loss="l2", scale=None,
+    read="token", loss="l2", scale=None, normalize_lr=False,
 ):  # fmt: skip
     """(out, memory, momentum). chunk=None: the gradient is taken at the memory before each token; else where the chunk
     of that many tokens began. read="chunk": outputs too. A masked token is padding: it writes nothing and asks 0.
-    scale: of a layer norm behind the last matrix.
+    scale: of a layer norm behind the last matrix. normalize_lr: the rate through max(1, |gradient|^2 / |gradient by
+    what is said|^2), both at the chunk's start.
     """
     out = []
     for t in range(len(q)):
@@ -83,8 +83,9 @@ def surprise(
             anchor = memory
         if mask[t]:
             at = [keep * m for m in anchor] if decay_first else anchor
-            slopes = gradient(at, k[t], v[t], activation, loss, scale)
-            momentum = [eta * s - lr[t] * g for s, g in zip(momentum, slopes, strict=True)]
+            slopes, by_said = gradient(at, k[t], v[t], activation, loss, scale)
+            curvature = sum((g**2).sum() for g in slopes) / (by_said**2).sum() if normalize_lr else 1
+            momentum = [eta * s - lr[t] / max(1, curvature) * g for s, g in zip(momentum, slopes, strict=True)]
             memory = [keep * m + s for m, s in zip(memory, momentum, strict=True)]
         said = apply(anchor if read == "chunk" else memory, mask[t] * q[t], activation)
         out.append(said if scale is None else layer_norm(said, scale))
