@@ -4,6 +4,7 @@ from memjax.tasks.algorithmic import Algorithmic, AlgorithmicSpec, BitsShape, Bi
 from memjax.tasks.babi import Babi, BabiSpec
 from memjax.tasks.babilong import Babilong, BabilongSpec, BabilongStream, BabilongStreamSpec
 from memjax.tasks.clicks import Clicks, ClicksSpec
+from memjax.tasks.dialogues import Dialogues, DialoguesSpec
 from memjax.tasks.episodic import EpisodeShape, Episodic, EpisodicSpec
 from memjax.tasks.evidence import Evidence, EvidenceSpec
 from memjax.tasks.file_task import FileTask, FileTaskSpec
@@ -33,6 +34,8 @@ __all__ = [
     "BitsTask",
     "Clicks",
     "ClicksSpec",
+    "Dialogues",
+    "DialoguesSpec",
     "EpisodeShape",
     "Episodic",
     "EpisodicSpec",

@@ -9,6 +9,7 @@ from memjax.tasks.algorithmic import Algorithmic, AlgorithmicSpec
 from memjax.tasks.babi import Babi, BabiSpec
 from memjax.tasks.babilong import Babilong, BabilongSpec, BabilongStream, BabilongStreamSpec
 from memjax.tasks.clicks import Clicks, ClicksSpec
+from memjax.tasks.dialogues import Dialogues, DialoguesSpec
 from memjax.tasks.episodic import Episodic, EpisodicSpec
 from memjax.tasks.evidence import Evidence, EvidenceSpec
 from memjax.tasks.file_task import FileTask, FileTaskSpec
@@ -41,6 +42,7 @@ registry: dict[str, Entry] = {
     "babilong": Entry(BabilongSpec, Babilong, "sequence"),
     "babilong_stream": Entry(BabilongStreamSpec, BabilongStream, "stream_qa"),
     "clicks": Entry(ClicksSpec, Clicks, "stream_qa"),
+    "dialogues": Entry(DialoguesSpec, Dialogues, "stream_qa"),
     "episodic": Entry(EpisodicSpec, Episodic, "retention"),
     "evidence": Entry(EvidenceSpec, Evidence, "stream_qa"),
     "files": Entry(FileTaskSpec, FileTask, "stream_qa"),

@@ -11,7 +11,7 @@ from memjax.checks import at_least, at_most
 from memjax.errors import require
 from memjax.tasks.story_files import Story, read_stories
 from memjax.tasks.stream_task import Batch, Split, TaskShape, check_indices
-from memjax.tasks.words import PAD, UNKNOWN, id_table, sentences_of, words_of
+from memjax.tasks.words import PAD, UNKNOWN, id_table, known_words, sentences_of, words_of
 from memjax.typing import SPLITS
 
 PLACES = ("early", "later", "several")
@@ -85,10 +85,7 @@ class Stories:
     def __init__(self, spec: StoriesSpec):
         self.spec = spec
         stories = read_stories(Path(spec.data_dir, spec.file))
-        counts = Counter(word for story in stories["train"] for text in _texts(story) for word in words_of(text))
-        known = sorted(word for word, count in counts.items() if count >= spec.least)
-        require(known, f"no word occurs {spec.least} times in train; lower config.task.least")
-        self.vocabulary = ("<pad>", "<unknown>", *known)
+        self.vocabulary = known_words((text for story in stories["train"] for text in _texts(story)), spec.least)
         self._ids = {word: place for place, word in enumerate(self.vocabulary)}
         asked = [question for own in stories.values() for story in own for question in story.questions]
         self._kinds = sorted({question.kind for question in asked})

@@ -2,10 +2,13 @@
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
+
+from memjax.errors import require
 
 PAD, UNKNOWN = 0, 1
 
@@ -46,6 +49,34 @@ def sentences_of(text: str, words: int) -> list[str]:
         elif count:
             found.append(sentence)
     return found
+
+
+def pieces_of(words: Sequence[str], most: int) -> list[Sequence[str]]:
+    """Words in their order, at most so many together.
+
+    >>> pieces_of(["he", "is", "here"], 2)
+    [['he', 'is'], ['here']]
+    """
+    return [words[begin : begin + most] for begin in range(0, len(words), most)]
+
+
+def known_words(texts: Iterable[str], least: int) -> tuple[str, ...]:
+    """A vocabulary by ids: padding, `<unknown>`, then the words of the texts in alphabetical order.
+
+    Args:
+        texts: those of the train split.
+        least: how often a word must occur in them.
+
+    Raises:
+        MemjaxError: where no word does.
+
+    >>> known_words(["No, no!", "Oh no."], 2)
+    ('<pad>', '<unknown>', 'no')
+    """
+    counts = Counter(word for text in texts for word in words_of(text))
+    known = sorted(word for word, count in counts.items() if count >= least)
+    require(known, f"no word occurs {least} times in train; lower config.task.least")
+    return ("<pad>", "<unknown>", *known)
 
 
 def text_table(texts: Iterable[str], word_ids: Mapping[str, int]) -> tuple[np.ndarray, dict[str, int]]:

@@ -1,0 +1,75 @@
+"""Multiple choice about dialogues (Continual Memory, 4.3, which has TVQA): which of the choices answers the question?
+
+    memjax train --config=configs/dialogues.py:dream --data_dir=FOLDER                       DREAM's folder dream
+    memjax train --config=configs/dialogues.py:dream,memory=continual --data_dir=FOLDER      or any other memory
+    memjax train --config=configs/dialogues.py:dream,system=multi_stream --data_dir=FOLDER   reads the dialogue itself
+    memjax train --config=configs/dialogues.py:tvqa --data_dir=FOLDER                        TVQA's folder tvqa
+    memjax compare --config=configs/dialogues.py:dream --of=all --data_dir=FOLDER            all memories
+
+DREAM (Sun et al. 2019; github.com/nlpdata/dream, for research alone): 6,444 dialogues of 66 words in the mean, 10,197
+questions of three choices, in place of TVQA, which is not to be had in full: no figure on it is one of TVQA's. A turn
+is a segment of at most 20 words, a longer one several; K = 20, two hops; the paper has width=256, a CPU 64. Ablations
+as in configs/evidence.py:
+    --config.rehearsal.fragments=0     --config.rehearsal.familiarity=0.0     --config.rehearsal.sampler=random
+"""
+
+from ml_collections import ConfigDict
+
+from memjax.config import parse_arg
+from memjax.errors import require, unknown
+from memjax.memories import registry
+from memjax.memories.registration import size_fields
+
+VARIANTS = ("dream", "tvqa")
+# What differs from the defaults of the memories, for those that have it: as in configs/stories.py.
+SIZES = {
+    "layers": 1,
+    "heads": 4,
+    "memory_width": 64,
+    "hidden": 64,
+    "context": 4,
+    "scores": "both",
+    "position_std": 1.0,
+}
+OWN = {"continual": {"scores": "additive"}, "retention": {"policy": "st"}, "stm": {"memory_width": 22}}
+
+
+def get_config(arg: str = "dream") -> ConfigDict:
+    """`dream` or `tvqa` before the first comma; then system=, memory=, width=, seed=."""
+    variant, values = parse_arg(arg, "dream", system="memory", memory="rehearsal", width=64, seed=0)
+    if variant not in VARIANTS:
+        raise unknown("variant of configs/dialogues.py", variant, VARIANTS)
+    if values["memory"] not in registry:
+        raise unknown("memory", values["memory"], registry)
+    continual, width = values["memory"] == "continual", values["width"]
+    require(width > 0, f"config argument width={width} must be at least 1")
+
+    config = ConfigDict()
+    config.system = values["system"]
+    config.task = ConfigDict({"name": "dialogues", "folder": variant, "words": 20, "answer_words": 20, "least": 2})
+    config.task.data_dir = "data"
+
+    fields = size_fields(registry[values["memory"]])
+    config.memory = ConfigDict({"name": values["memory"], "slots": 20})
+    config.memory.update(
+        {size: value for size, value in SIZES.items() if size in fields} | OWN.get(config.memory.name, {})
+    )
+    config.model = ConfigDict({"width": width, "hops": 2, "head_layers": 0, "dtype": "float32"})
+    config.model.item_scale = width**0.5
+
+    config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})
+    config.rehearsal.update(
+        fragments=2, mask_ratio=0.5, deterministic=False, negatives=200, among="vocabulary"
+    )
+    config.rehearsal.update(sampler="random" if continual else "history")
+    config.rehearsal.update(layers=1, heads=4, norm_slots=True, position_std=width**-0.5)
+
+    config.optimizer = ConfigDict({"learning_rate": 1e-3, "warmup_steps": 100, "decay_steps": 500, "clip_norm": 1.0})
+
+    config.training = ConfigDict({"batch_size": 32, "microbatches": 1, "seed": values["seed"], "log_every": 25})
+    # 191 steps are one pass over DREAM's questions.
+    config.training.update(steps=1000, sampler_steps=200, validate_every=200, checkpoint_every=200)
+    # A dialogue has 1 to 63 segments, that of a question 10 in the mean.
+    config.training.update(validate_examples=1000, checkpoints="", buckets=5)
+    config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
+    return config

@@ -1,0 +1,175 @@
+"""Dialogues with multiple-choice questions from files: the folders of DREAM and of TVQA."""
+
+import json
+import math
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memjax.errors import MemjaxError, require
+from memjax.tasks.stream_task import Split
+from memjax.tasks.text import guarded, read_text
+from memjax.typing import SPLITS
+
+DREAM = {"train": "train.json", "valid": "dev.json", "test": "test.json"}
+TVQA_QUESTIONS = ("tvqa_train.jsonl", "tvqa_val.jsonl")
+TVQA_SUBTITLES = "tvqa_preprocessed_subtitles.jsonl"
+TVQA_CHOICES = 5
+HELD_OUT = 10  # every so many-th clip of TVQA's train split is for validation
+
+
+class ChoiceQuestion(NamedTuple):
+    """A question about a dialogue, and its choices.
+
+    Attributes:
+        text: of it.
+        choices: at least two.
+        right: which of them is.
+        turn: at which turn of the dialogue the moment begins in which the answer lies, from 0; None where nobody says.
+    """
+
+    text: str
+    choices: tuple[str, ...]
+    right: int
+    turn: int | None = None
+
+
+class Dialogue(NamedTuple):
+    """What is said, turn by turn, and what is asked about it.
+
+    Attributes:
+        name: in the data set.
+        turns: the texts, at least one.
+        questions: at least one.
+    """
+
+    name: str
+    turns: tuple[str, ...]
+    questions: tuple[ChoiceQuestion, ...]
+
+
+def read_dialogues(folder: Path) -> dict[Split, list[Dialogue]]:
+    """The dialogues of each split, in the order of the files.
+
+    Of TVQA, whose public test has no answers, `tvqa_val` is the test, and every tenth clip of train is for validation.
+
+    Args:
+        folder: DREAM's (github.com/nlpdata/dream), with train.json, dev.json and test.json; or TVQA's, with
+            tvqa_train.jsonl, tvqa_val.jsonl and tvqa_preprocessed_subtitles.jsonl. Each may be gzipped, as FILE.gz.
+
+    Raises:
+        MemjaxError: for what is missing, damaged, or of another kind.
+    """
+    require(guarded(folder, folder.is_dir), f"there is no folder {folder}; put it there, or give --data_dir=FOLDER")
+    if all(_there(folder, name) for name in DREAM.values()):
+        found: dict[Split, list[Dialogue]] = {split: _dream(folder, DREAM[split]) for split in SPLITS}
+    elif all(_there(folder, name) for name in (*TVQA_QUESTIONS, TVQA_SUBTITLES)):
+        found = _tvqa(folder)
+    else:
+        wanted = f"{', '.join(DREAM.values())} of DREAM, or {', '.join((*TVQA_QUESTIONS, TVQA_SUBTITLES))} of TVQA"
+        raise MemjaxError(f"{folder} has not the files {wanted}")
+    empty = [split for split in SPLITS if not found[split]]
+    require(not empty, f"{folder} has no dialogue with a question for {', '.join(empty)}")
+    return found
+
+
+def _there(folder: Path, name: str) -> Path | None:
+    return next((path for path in (folder / name, folder / f"{name}.gz") if path.exists()), None)
+
+
+def _read(folder: Path, name: str) -> tuple[Path, str]:
+    path = _there(folder, name) or folder / name
+    return path, read_text(path)
+
+
+def _parsed(where: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise MemjaxError(f"{where} is no JSON: {error}; get it again") from None
+
+
+def _dream(folder: Path, name: str) -> list[Dialogue]:
+    path, text = _read(folder, name)
+    entries = _parsed(str(path), text)
+    require(isinstance(entries, list), f"{path} is not DREAM's: it must be a list of [turns, questions, name]")
+    found = []
+    for place, entry in enumerate(entries):
+        where = f"{path}, entry {place}"
+        require(
+            isinstance(entry, list) and len(entry) == 3 and _texts(entry[0]) and isinstance(entry[1], list),
+            f"{where}: it must be [turns, questions, name], the turns a list of texts",
+        )
+        questions = []
+        for asked in entry[1]:
+            fits = isinstance(asked, dict) and _texts(asked.get("choice")) and _texts([asked.get("question")])
+            require(fits and len(asked["choice"]) > 1, f"{where}: a question must have question, choice and answer")
+            require(asked.get("answer") in asked["choice"], f"{where}: an answer is none of its choices")
+            choices = tuple(asked["choice"])
+            questions.append(ChoiceQuestion(asked["question"], choices, choices.index(asked["answer"])))
+        if questions and entry[0]:
+            found.append(Dialogue(str(entry[2]), tuple(entry[0]), tuple(questions)))
+    return found
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+
+def _tvqa(folder: Path) -> dict[Split, list[Dialogue]]:
+    said: dict[str, list[tuple[float, str]]] = {}
+    for where, row in _lines(folder, TVQA_SUBTITLES):
+        clip, subtitles = row.get("vid_name"), row.get("sub")
+        require(isinstance(clip, str) and isinstance(subtitles, list), f"{where}: it has no vid_name, or no list sub")
+        require(clip not in said, f"{where}: the clip {clip!r} is there twice")
+        said[clip] = sorted(_subtitle(where, subtitle) for subtitle in subtitles)
+    train, test = (_clips(folder, name, said) for name in TVQA_QUESTIONS)
+    valid = train[HELD_OUT - 1 :: HELD_OUT]
+    return {"train": [clip for i, clip in enumerate(train) if (i + 1) % HELD_OUT], "valid": valid, "test": test}
+
+
+def _subtitle(where: str, row: Any) -> tuple[float, str]:
+    start = row.get("start") if isinstance(row, dict) else None
+    require(
+        isinstance(start, (int, float)) and 0 <= start < math.inf and isinstance(row.get("text"), str),
+        f"{where}: a subtitle must have a text, and a start in seconds",
+    )
+    return float(start), row["text"]
+
+
+def _clips(folder: Path, name: str, said: dict[str, list[tuple[float, str]]]) -> list[Dialogue]:
+    """In the order in which they are asked about; clips in which nothing is said have no dialogue."""
+    asked: dict[str, list[ChoiceQuestion]] = {}
+    for where, row in _lines(folder, name):
+        clip, right = row.get("vid_name"), row.get("answer_idx")
+        require(clip in said, f"{where}: {TVQA_SUBTITLES} has no clip {clip!r}")
+        texts = [row.get(key) for key in ("q", *(f"a{i}" for i in range(TVQA_CHOICES)))]
+        require(_texts(texts), f"{where}: it must have q and a0 to a{TVQA_CHOICES - 1}")
+        require(str(right) in map(str, range(TVQA_CHOICES)), f"{where}: answer_idx is {right!r}, not 0 to 4")
+        begin = _begin(where, row.get("ts"))
+        # The turn that is being said when the moment begins.
+        turn = None if begin is None else max(0, bisect_right([start for start, _ in said[clip]], begin) - 1)
+        asked.setdefault(clip, []).append(ChoiceQuestion(texts[0], tuple(texts[1:]), int(str(right)), turn))
+    return [
+        Dialogue(clip, tuple(text for _, text in said[clip]), tuple(own)) for clip, own in asked.items() if said[clip]
+    ]
+
+
+def _begin(where: str, moment: Any) -> float | None:
+    """Of "48.6-60", or of [48.6, 60] as TVQA+ has it; None where it is not known, which is "nan-nan"."""
+    begin = moment.split("-")[0] if isinstance(moment, str) else moment[0] if isinstance(moment, list) and moment else ""
+    try:
+        seconds = float(begin)
+    except (TypeError, ValueError):
+        raise MemjaxError(f"{where}: ts is {moment!r}, not begin-end in seconds") from None
+    return None if math.isnan(seconds) else seconds
+
+
+def _lines(folder: Path, name: str) -> Iterator[tuple[str, dict]]:
+    path, text = _read(folder, name)
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            row = _parsed(f"{path}, line {number}", line)
+            require(isinstance(row, dict), f"{path}, line {number}: it is no object")
+            yield f"{path}, line {number}", row
