@@ -58,9 +58,7 @@ def get_config(arg: str = "dream") -> ConfigDict:
     config.model.item_scale = width**0.5
 
     config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})
-    config.rehearsal.update(
-        fragments=2, mask_ratio=0.5, deterministic=False, negatives=200, among="vocabulary"
-    )
+    config.rehearsal.update(fragments=2, mask_ratio=0.5, deterministic=False, negatives=200, among="vocabulary")
     config.rehearsal.update(sampler="random" if continual else "history")
     config.rehearsal.update(layers=1, heads=4, norm_slots=True, position_std=width**-0.5)
 

@@ -243,7 +243,9 @@ def _layers(activation, output, slope, normalize_lr, anchor, state, tokens, mask
     for w, pull in zip(reversed(anchor[1:]), reversed(pulls), strict=True):
         deltas.insert(0, pull(chunk.exact(deltas[0], w.T))[0])
     if normalize_lr:  # the gradient of a matrix is an outer product
-        lr = lr / _curvature(sum(_squares(x) * _squares(delta) for x, delta in zip(inputs, deltas, strict=True)), slopes)
+        lr = lr / _curvature(
+            sum(_squares(x) * _squares(delta) for x, delta in zip(inputs, deltas, strict=True)), slopes
+        )
     c = chunk.coefficients(log_keep, log_momentum, lr, mask)
     x = q
     for layer, (w, s, keys, delta) in enumerate(zip(weights, momenta, inputs, deltas, strict=True)):

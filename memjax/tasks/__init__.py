@@ -19,6 +19,7 @@ from memjax.tasks.registry import create, name_of, register_task, registry
 from memjax.tasks.sequence import SequenceShape, SequenceTask
 from memjax.tasks.stories import Stories, StoriesSpec
 from memjax.tasks.stream_task import Batch, Split, Task, TaskShape, check_batch
+from memjax.tasks.video import Video, VideoSpec
 
 __all__ = [
     "Algorithmic",
@@ -64,6 +65,8 @@ __all__ = [
     "StoriesSpec",
     "Task",
     "TaskShape",
+    "Video",
+    "VideoSpec",
     "check_batch",
     "create",
     "name_of",

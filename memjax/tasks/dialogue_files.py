@@ -158,7 +158,9 @@ def _clips(folder: Path, name: str, said: dict[str, list[tuple[float, str]]]) ->
 
 def _begin(where: str, moment: Any) -> float | None:
     """Of "48.6-60", or of [48.6, 60] as TVQA+ has it; None where it is not known, which is "nan-nan"."""
-    begin = moment.split("-")[0] if isinstance(moment, str) else moment[0] if isinstance(moment, list) and moment else ""
+    begin = (
+        moment.split("-")[0] if isinstance(moment, str) else moment[0] if isinstance(moment, list) and moment else ""
+    )
     try:
         seconds = float(begin)
     except (TypeError, ValueError):

@@ -20,6 +20,7 @@ from memjax.tasks.mqar import Mqar, MqarSpec
 from memjax.tasks.needle import Needle, NeedleSpec
 from memjax.tasks.recall import Recall, RecallSpec
 from memjax.tasks.stories import Stories, StoriesSpec
+from memjax.tasks.video import Video, VideoSpec
 
 
 class Entry(NamedTuple):
@@ -53,6 +54,7 @@ registry: dict[str, Entry] = {
     "needle": Entry(NeedleSpec, Needle, "sequence"),
     "recall": Entry(RecallSpec, Recall, "sequence"),
     "stories": Entry(StoriesSpec, Stories, "stream_qa"),
+    "video": Entry(VideoSpec, Video, "stream_qa"),
 }
 
 

@@ -144,9 +144,7 @@ def test_a_deep_memory_has_any_loss_and_a_norm_behind_it(rng, loss, normalize_lr
     weights = [rng.normal(size=shape) for shape in ((DK, 4), (4, DV))]
     zeros = [np.zeros_like(w) for w in weights]
     options = {"loss": loss, "normalize_lr": normalize_lr}
-    wanted = oracle.surprise(
-        weights, zeros, *arrays, mask=np.ones(9), chunk=4, activation="silu", scale=1.5, **options
-    )
+    wanted = oracle.surprise(weights, zeros, *arrays, mask=np.ones(9), chunk=4, activation="silu", scale=1.5, **options)
     with jax.enable_x64(True):
         out, state = ops.surprise_mlp(
             *cast((weights, *arrays), jnp.float64),

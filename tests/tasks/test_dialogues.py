@@ -34,11 +34,18 @@ def dream(folder, entries=None, **others):
 
 
 def question(clip, right=1, ts="2.5-4", **changes):
-    return {"q": "Who?", "vid_name": clip, "answer_idx": right, "ts": ts} | {f"a{i}": f"A {i}." for i in range(5)} | changes
+    return (
+        {"q": "Who?", "vid_name": clip, "answer_idx": right, "ts": ts}
+        | {f"a{i}": f"A {i}." for i in range(5)}
+        | changes
+    )
 
 
 def subtitles(clip, turns=4):
-    return {"vid_name": clip, "sub": [{"text": f"Line {i} of {clip}.", "start": 1.0 * i, "end": 2} for i in range(turns)]}
+    return {
+        "vid_name": clip,
+        "sub": [{"text": f"Line {i} of {clip}.", "start": 1.0 * i, "end": 2} for i in range(turns)],
+    }
 
 
 def tvqa(folder, train, test, said):

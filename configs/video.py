@@ -1,0 +1,70 @@
+"""Questions about films of shapes that move and meet (Rehearsal Memory, 4.3.2, which has ActivityNet-QA).
+
+    memjax train --config=configs/video.py:shapes                       Rehearsal Memory, width 64
+    memjax train --config=configs/video.py:shapes,memory=dnc            or any other memory
+    memjax train --config=configs/video.py:shapes,system=e_sa           reads all frames itself; or e_vqa, e_mn, hcrn
+    memjax compare --config=configs/video.py:shapes --of=all            all memories
+
+Films are made up: 300 frames of 32 x 32 pixels as 128 features of a fixed random convolution, six types of questions, 19
+answers. As in the paper N = K = 20, two hops, and recollection tells a hidden frame from 30 others of its film; width
+64, where the paper has 256. Features of real videos: docs/tasks/video.md. Ablations as in configs/evidence.py:
+    --config.rehearsal.fragments=0     --config.rehearsal.familiarity=0.0     --config.rehearsal.sampler=random
+"""
+
+from ml_collections import ConfigDict
+
+from memjax.config import parse_arg
+from memjax.errors import require, unknown
+from memjax.memories import registry
+from memjax.memories.registration import size_fields
+
+VARIANTS = ("shapes",)
+# What differs from the defaults of the memories, for those that have it: as in configs/stories.py.
+SIZES = {
+    "layers": 1,
+    "heads": 4,
+    "memory_width": 64,
+    "hidden": 64,
+    "context": 4,
+    "scores": "both",
+    "position_std": 1.0,
+}
+OWN = {"continual": {"scores": "additive"}, "retention": {"policy": "st"}, "stm": {"memory_width": 22}}
+
+
+def get_config(arg: str = "shapes") -> ConfigDict:
+    """`shapes` before the first comma; then system=, memory=, width=, seed=."""
+    variant, values = parse_arg(arg, "shapes", system="memory", memory="rehearsal", width=64, seed=0)
+    if variant not in VARIANTS:
+        raise unknown("variant of configs/video.py", variant, VARIANTS)
+    if values["memory"] not in registry:
+        raise unknown("memory", values["memory"], registry)
+    continual, width = values["memory"] == "continual", values["width"]
+    require(width > 0, f"config argument width={width} must be at least 1")
+
+    config = ConfigDict()
+    config.system = values["system"]
+    config.task = ConfigDict({"name": "video", "frames": 300, "segment": 20, "features": 128})
+    config.task.update(train=2000, valid=50, test=200, seed=0)
+
+    fields = size_fields(registry[values["memory"]])
+    config.memory = ConfigDict({"name": values["memory"], "slots": 20})
+    config.memory.update(
+        {size: value for size, value in SIZES.items() if size in fields} | OWN.get(config.memory.name, {})
+    )
+    config.model = ConfigDict({"width": width, "hops": 2, "head_layers": 1, "dtype": "float32"})
+    config.model.item_scale = width**0.5
+
+    config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})
+    config.rehearsal.update(fragments=3 if continual else 4, mask_ratio=0.5, deterministic=False)
+    config.rehearsal.update(negatives=30, among="stream", sampler="random" if continual else "history")
+    config.rehearsal.update(layers=1, heads=4, norm_slots=True, position_std=width**-0.5)
+
+    config.optimizer = ConfigDict({"learning_rate": 1e-3, "warmup_steps": 100, "decay_steps": 1000, "clip_norm": 1.0})
+
+    config.training = ConfigDict({"batch_size": 32, "microbatches": 1, "seed": values["seed"], "log_every": 50})
+    # 375 steps are one pass over the questions of train.
+    config.training.update(steps=3000, sampler_steps=300, validate_every=500, checkpoint_every=250)
+    config.training.update(validate_examples=300, checkpoints="", buckets=1)
+    config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
+    return config
