@@ -6,7 +6,8 @@ from memjax.experiments.stream_qa.stream_qa_models import DIRECT
 from memjax.memories import registry
 
 NO_REHEARSAL = (ABLATIONS["no rehearsal"],)
-RECOMMENDERS = [name for name in DIRECT if name not in ("directly", "multi_hop", "as_reader")]
+NO_RECOMMENDERS = ("directly", "multi_hop", "as_reader", "multi_stream", "msan")
+RECOMMENDERS = [name for name in DIRECT if name not in NO_RECOMMENDERS]
 # The most telling rows first.
 MEMORIES = ["rehearsal", *(name for name in registry if name != "rehearsal")]
 # SASRec learns the next click at every place, whatever is asked.

@@ -1,11 +1,13 @@
-"""Networks over a few items at a time: Transformer blocks and a bidirectional GRU, and the segment encoders of them."""
+"""Networks over a few items at a time: Transformer blocks, a bidirectional GRU and LSTM; segment encoders of them."""
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import require
-from memjax.memories.weights import gru_params
+from memjax.memories.weights import gru_params, lstm_params
+from memjax.ops.recurrence import carry_like
 from memjax.typing import Any, Array, Bool, Float
 
 EPSILON = 1e-6
@@ -96,6 +98,51 @@ class BidirectionalGRU(nn.Module):
         right_last, right = ops.gru_scan(self.rightward, start, items, mask)
         left_last, left = ops.gru_scan(self.leftward, start, items, mask, reverse=True)
         return jnp.concatenate([right_last, left_last]), jnp.concatenate([right, left], axis=-1)
+
+
+class BidirectionalLSTM(nn.Module):
+    """An LSTM from the left and one from the right, each half as wide: `(final states, all states)`, side by side.
+
+    An item of padding leaves hidden state and cell as they are.
+
+    Args:
+        width: of what comes out.
+        inputs: the width of what comes in.
+        dtype: of the products.
+    """
+
+    width: int
+    inputs: int
+    dtype: Any = jnp.float32
+
+    def setup(self):
+        half = self.width // 2
+        self.rightward = lstm_params(self, "rightward", self.inputs, half, half)
+        self.leftward = lstm_params(self, "leftward", self.inputs, half, half)
+
+    def __call__(
+        self, items: Float[Array, "N d"], mask: Bool[Array, "N"]
+    ) -> tuple[Float[Array, "d2"], Float[Array, "N d2"]]:
+        items = jnp.where(mask[:, None], items, 0).astype(self.dtype)
+        right_last, right = self.scan(self.rightward, items, mask)
+        left_last, left = self.scan(self.leftward, items, mask, reverse=True)
+        return jnp.concatenate([right_last, left_last]), jnp.concatenate([right, left], axis=-1)
+
+    def scan(
+        self, params: ops.LSTMParams, items: Float[Array, "N d"], mask: Bool[Array, "N"], *, reverse: bool = False
+    ) -> tuple[Float[Array, "h"], Float[Array, "N h"]]:
+        """One direction: the last hidden state, and all of them."""
+
+        def step(state, inputs):
+            gates, real = inputs
+            after = ops.lstm_step(params, *state, gates, dtype=items.dtype)
+            state = jax.tree.map(lambda new, old: jnp.where(real, new, old), after, state)
+            return state, state[0]
+
+        zeros = jnp.zeros_like(items, shape=(self.width // 2,), dtype=jnp.float32)
+        start, gates = carry_like((zeros, zeros), items), ops.lstm_inputs(params, items)
+        (last, _), states = jax.lax.scan(step, start, (gates, mask), reverse=reverse)
+        return last, states
 
 
 class GRUEncoder(nn.Module):

@@ -13,11 +13,14 @@ from memjax.models.language_model import LanguageModel, SequenceModel, generate
 from memjax.models.memory_model import MemoryModel
 from memjax.models.memory_network import MemN2N, answer_rows
 from memjax.models.memory_network_language import MemN2NLanguage
+from memjax.models.msan import MSAN
+from memjax.models.multi_stream import MultiStream
 from memjax.models.navigator import Navigator
 from memjax.models.recommender import Recommender
 from memjax.models.rum import RUM, RUMFeatures
 from memjax.models.sasrec import SASRec
 from memjax.models.stream_reader import StreamReader
+from memjax.models.text_reader import TextReader
 
 MOVED = {
     "build": "memjax.experiments.stream_qa",
@@ -27,7 +30,7 @@ MOVED = {
     "build_sampler": "memjax.experiments.stream_qa",
     "build_sequence": "memjax.experiments.sequence",
 }
-System = MemoryModel | DirectlyReason | MultiHopReason | HistorySampler | AttentionSumReader | Recommender
+System = MemoryModel | DirectlyReason | MultiHopReason | HistorySampler | TextReader | Recommender
 
 __all__ = [
     "DIEN",
@@ -35,6 +38,7 @@ __all__ = [
     "MAC",
     "MAG",
     "MAL",
+    "MSAN",
     "RUM",
     "AttentionSumReader",
     "Caser",
@@ -47,6 +51,7 @@ __all__ = [
     "MemN2NLanguage",
     "MemoryModel",
     "MultiHopReason",
+    "MultiStream",
     "NTMCell",
     "NUTMCell",
     "Navigator",
@@ -56,6 +61,7 @@ __all__ = [
     "SequenceModel",
     "StreamReader",
     "System",
+    "TextReader",
     "WindowAttention",
     "answer_rows",
     "generate",

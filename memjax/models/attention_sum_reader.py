@@ -1,19 +1,20 @@
 """AS Reader: attention over the words of a text, summed over the places where a word of the answer stands."""
 
+from typing import ClassVar
+
 import flax.linen as nn
 import jax.numpy as jnp
 
-from memjax.errors import require
 from memjax.memories import Slots
 from memjax.memories.encoders import BidirectionalGRU
+from memjax.models.text_reader import TextReader
 from memjax.ops.attention import masked_softmax
-from memjax.tasks.stream_task import TaskShape
-from memjax.typing import Any, Array, Bool, Float, Int, Key
+from memjax.typing import Array, Bool, Float, Int, Key
 
 SMALLEST = 1e-6  # what a candidate has none of whose words stands in the text
 
 
-class AttentionSumReader(nn.Module):
+class AttentionSumReader(TextReader):
     """The Attention Sum Reader (Kadlec et al. 2016, 1603.01547); candidates of several words as in Rehearsal Memory.
 
     A bidirectional GRU over all words of the text gives `f_i`; the last states of another one over the question, of the
@@ -42,18 +43,7 @@ class AttentionSumReader(nn.Module):
     (2,)
     """
 
-    shape: TaskShape
-    width: int
-    dtype: Any = jnp.float32
-
-    def __post_init__(self):
-        super().__post_init__()
-        shape = self.shape
-        require(
-            shape.answer == "candidates" and shape.items == shape.queries and shape.query_words is not None,
-            "the AS Reader finds words of an answer in the stream: it needs a task whose candidates and questions are "
-            "texts of the stream's items, as those of configs/stories.py",
-        )
+    does: ClassVar[str] = "the AS Reader finds words of an answer in the stream"
 
     def setup(self):
         self.embed = nn.Embed(self.shape.items, self.width, dtype=self.dtype)
@@ -67,17 +57,6 @@ class AttentionSumReader(nn.Module):
         _, states = self.text(self.embed(words), real)
         values = jnp.concatenate([states.astype(jnp.float32), words[:, None].astype(jnp.float32)], axis=1)
         return Slots(values, real), jnp.zeros((), jnp.float32)
-
-    def memorize_at(
-        self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], after: Int[Array, "Q"], *, key: Key | None = None
-    ) -> tuple[Slots, Float[Array, ""]]:
-        # The GRU from the right must not have read on: each time the text is read again.
-        read = mask & (jnp.arange(len(mask)) < after[:, None])[..., None]
-        again = nn.vmap(
-            type(self).memorize, in_axes=(None, 0), variable_axes={"params": None}, split_rngs={"params": False}
-        )
-        slots, aux_losses = again(self, stream, read)
-        return slots, aux_losses.sum()
 
     def answer(self, slots: Slots, query: Int[Array, "W"], candidates: Int[Array, "C W2"]) -> Float[Array, "C"]:
         states, words = slots.values[:, :-1], slots.values[:, -1].astype(jnp.int32)

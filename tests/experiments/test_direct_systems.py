@@ -12,7 +12,19 @@ from memjax.experiments import families
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import from_mapping
 from memjax.experiments.stream_qa.stream_qa_models import DIRECT, build
-from memjax.models import DIEN, RUM, Caser, DirectlyReason, GRU4Rec, MultiHopReason, RUMFeatures, SASRec
+from memjax.models import (
+    DIEN,
+    MSAN,
+    RUM,
+    AttentionSumReader,
+    Caser,
+    DirectlyReason,
+    GRU4Rec,
+    MultiHopReason,
+    MultiStream,
+    RUMFeatures,
+    SASRec,
+)
 from memjax.tasks import TaskShape
 
 CLICKS = TaskShape(9, 3, 2, 9, None, "click", 2, questions=(2, 2), query_is_item=True)
@@ -23,6 +35,12 @@ RECOMMENDERS = {
     "rum_features": RUMFeatures(CLICKS, 8),
     "dien": DIEN(CLICKS, 8),
     "sasrec": SASRec(CLICKS, 8),
+}
+TEXTS = TaskShape(9, 3, 2, 9, 4, "candidates", 5)
+TEXT_READERS = {
+    "as_reader": AttentionSumReader(TEXTS, 8),
+    "multi_stream": MultiStream(TEXTS, 8),
+    "msan": MSAN(TEXTS, 8),
 }
 
 
@@ -53,8 +71,14 @@ def settings(monkeypatch):
 def test_a_config_can_name_a_memory_or_any_system_of_the_table_and_each_is_a_yardstick():
     family = families["stream_qa"]
     assert family.systems == ("memory", *DIRECT) and family.yardsticks == tuple(DIRECT)
-    assert set(DIRECT) == {"directly", "multi_hop", "as_reader", *RECOMMENDERS}
+    assert set(DIRECT) == {"directly", "multi_hop", *TEXT_READERS, *RECOMMENDERS}
     assert len({direct.label for direct in DIRECT.values()}) == len(DIRECT)
+
+
+@pytest.mark.parametrize("name", TEXT_READERS)
+def test_a_config_gives_a_reader_of_texts_its_width_and_dtype(settings, name):
+    assert build(from_mapping(settings(name)), TEXTS) == TEXT_READERS[name]
+    assert build(from_mapping(settings(name, dtype="bfloat16")), TEXTS).dtype == jnp.bfloat16
 
 
 @pytest.mark.parametrize("name", RECOMMENDERS)

@@ -15,7 +15,18 @@ from memjax.experiments.family import DtypeName
 from memjax.memories.registration import size_fields
 
 SystemName = Literal[
-    "memory", "directly", "multi_hop", "as_reader", "gru4rec", "caser", "rum", "rum_features", "dien", "sasrec"
+    "memory",
+    "directly",
+    "multi_hop",
+    "as_reader",
+    "multi_stream",
+    "msan",
+    "gru4rec",
+    "caser",
+    "rum",
+    "rum_features",
+    "dien",
+    "sasrec",
 ]
 # What a memory takes from elsewhere in the config.
 ELSEWHERE = {"width": "model.width", "dtype": "model.dtype", "segment": "task"}

@@ -11,6 +11,7 @@ from memjax.experiments.stream_qa.stream_qa_config import ModelConfig, StreamQAC
 from memjax.memories.registration import size_fields
 from memjax.models import (
     DIEN,
+    MSAN,
     RUM,
     AttentionSumReader,
     Caser,
@@ -19,10 +20,12 @@ from memjax.models import (
     HistorySampler,
     MemoryModel,
     MultiHopReason,
+    MultiStream,
     Recommender,
     RUMFeatures,
     SASRec,
     System,
+    TextReader,
 )
 from memjax.tasks import TaskShape
 
@@ -39,7 +42,7 @@ class Direct(NamedTuple):
     make: Callable[[TaskShape, ModelConfig], System]
 
 
-def _recommender(cls: type[Recommender]) -> Callable[[TaskShape, ModelConfig], Recommender]:
+def _published(cls: type[Recommender] | type[TextReader]) -> Callable[[TaskShape, ModelConfig], System]:
     """With the published settings but for its width."""
     return lambda shape, model: cls(shape, model.width, jnp.dtype(model.dtype))
 
@@ -54,15 +57,15 @@ DIRECT = {
         "Multi-Hop Reason",
         lambda shape, model: MultiHopReason(shape, model.width, model.head_layers, jnp.dtype(model.dtype), model.hops),
     ),
-    "as_reader": Direct(
-        "AS Reader", lambda shape, model: AttentionSumReader(shape, model.width, jnp.dtype(model.dtype))
-    ),
-    "gru4rec": Direct("GRU4REC", _recommender(GRU4Rec)),
-    "caser": Direct("Caser", _recommender(Caser)),
-    "rum": Direct("RUM, items", _recommender(RUM)),
-    "rum_features": Direct("RUM, features", _recommender(RUMFeatures)),
-    "dien": Direct("DIEN", _recommender(DIEN)),
-    "sasrec": Direct("SASRec", _recommender(SASRec)),
+    "as_reader": Direct("AS Reader", _published(AttentionSumReader)),
+    "multi_stream": Direct("Multi-Stream", _published(MultiStream)),
+    "msan": Direct("MSAN", _published(MSAN)),
+    "gru4rec": Direct("GRU4REC", _published(GRU4Rec)),
+    "caser": Direct("Caser", _published(Caser)),
+    "rum": Direct("RUM, items", _published(RUM)),
+    "rum_features": Direct("RUM, features", _published(RUMFeatures)),
+    "dien": Direct("DIEN", _published(DIEN)),
+    "sasrec": Direct("SASRec", _published(SASRec)),
 }
 
 
