@@ -1,4 +1,4 @@
-"""The rows of clicks, learners and stories: row -> what comes behind the config's first word, and which flags."""
+"""The rows of the downstream tasks: row -> what comes behind the config's first word, and which flags."""
 
 from evidence_rows import ABLATIONS
 
@@ -6,10 +6,15 @@ from memjax.experiments.stream_qa.stream_qa_models import DIRECT
 from memjax.memories import registry
 
 NO_REHEARSAL = (ABLATIONS["no rehearsal"],)
-NO_RECOMMENDERS = ("directly", "multi_hop", "as_reader", "multi_stream", "msan")
+NO_RECOMMENDERS = ("directly", "multi_hop", "as_reader", "e2e_mn", "multi_stream", "msan")
 RECOMMENDERS = [name for name in DIRECT if name not in NO_RECOMMENDERS]
 # The most telling rows first.
 MEMORIES = ["rehearsal", *(name for name in registry if name != "rehearsal")]
+OF_MEMORIES = {
+    name + kind: (f"memory={name}", flags)
+    for name in MEMORIES
+    for kind, flags in ((" no rehearsal", NO_REHEARSAL), ("", ()))
+}
 # SASRec learns the next click at every place, whatever is asked.
 NEXT_ALONE = (
     "--config.task.ahead=1",
@@ -21,11 +26,7 @@ RECOMMENDATION = {
     "gru4rec": ("system=gru4rec", ()),
     "sasrec": ("system=sasrec", NEXT_ALONE),
     "gru4rec next item alone": ("system=gru4rec", NEXT_ALONE),
-    **{
-        name + kind: (f"memory={name}", flags)
-        for name in MEMORIES
-        for kind, flags in ((" no rehearsal", NO_REHEARSAL), ("", ()))
-    },
+    **OF_MEMORIES,
     **{name: (f"system={name}", ()) for name in RECOMMENDERS if name not in ("gru4rec", "sasrec")},
 }
 # Rehearsal Memory's Tables 5 and 6, and Figure 2.
@@ -40,26 +41,24 @@ LONGER = ("--config.training.steps=1000",)
 LEARNERS = {
     "gru4rec": ("system=gru4rec", LONGER),
     "dien": ("system=dien", ()),
-    **{
-        name + kind: (f"memory={name}", flags)
-        for name in MEMORIES
-        for kind, flags in ((" no rehearsal", NO_REHEARSAL), ("", ()))
-    },
+    **OF_MEMORIES,
     **OF_REHEARSAL,
     "gru4rec stepwise": ("system=gru4rec,segment=1", LONGER),
     **{f"{name} stepwise": (f"memory={name},segment=1", ()) for name in MEMORIES},
 }
+OF_GRU = {"Directly Reason": ("system=directly", ()), "Multi-Hop Reason": ("system=multi_hop", ())}
 STORIES = {
-    "rehearsal no rehearsal": ("memory=rehearsal", NO_REHEARSAL),
-    "rehearsal": ("memory=rehearsal", ()),
     "AS Reader": ("system=as_reader", ()),
-    **{
-        name + kind: (f"memory={name}", flags)
-        for name in MEMORIES
-        for kind, flags in ((" no rehearsal", NO_REHEARSAL), ("", ()))
-    },
-    "Directly Reason": ("system=directly", ()),
-    "Multi-Hop Reason": ("system=multi_hop", ()),
+    "E2E-MN": ("system=e2e_mn", ()),
+    **OF_MEMORIES,
+    **OF_GRU,
     **OF_REHEARSAL,
     **{f"segments of {words}": ("memory=rehearsal", (f"--config.task.words={words}",)) for words in (10, 40)},
+}
+DIALOGUE = {
+    "Multi-Stream": ("system=multi_stream", ()),
+    "MSAN": ("system=msan", ()),
+    **OF_MEMORIES,
+    "E2E-MN": ("system=e2e_mn", ()),
+    **OF_GRU,
 }

@@ -366,6 +366,17 @@ def stories(found: dict) -> list[str]:
     return [*lines, f"| a guess | {guess:.3f} |" + " |" * (len(head) - 2)]
 
 
+def choices(found: dict) -> list[str]:
+    """How often the right one of several choices is chosen."""
+    head = ["", "right %", "bytes of state", "parameters", "seeds", "steps", "minutes"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for row, runs in by_row(found["runs"]).items():
+        minutes = f"{mean(run['seconds'] for run in runs) / 60:.0f}"
+        right = percent([run["metrics"]["accuracy"] for run in runs])
+        lines.append(f"| {' | '.join([row, right, *sizes_of(runs), minutes])} |")
+    return lines
+
+
 def percent_of(values: list[float | None]) -> str:
     """As `percent`; "-" for what a system does not have."""
     known = [value for value in values if value is not None]

@@ -5,9 +5,9 @@
     memjax train --config=configs/video.py:shapes,system=e_sa           reads all frames itself; or e_vqa, e_mn, hcrn
     memjax compare --config=configs/video.py:shapes --of=all            all memories
 
-Films are made up: 300 frames of 32 x 32 pixels as 128 features of a fixed random convolution, six types of questions, 19
-answers. As in the paper N = K = 20, two hops, and recollection tells a hidden frame from 30 others of its film; width
-64, where the paper has 256. Features of real videos: docs/tasks/video.md. Ablations as in configs/evidence.py:
+Films are made up: 300 frames of 32 x 32 pixels as 128 features of a fixed random convolution, six types of questions,
+19 answers. As in the paper N = K = 20, two hops, and recollection tells a hidden frame from 30 others of its film;
+width 64, where the paper has 256. Features of real videos: docs/tasks/video.md. Ablations as in configs/evidence.py:
     --config.rehearsal.fragments=0     --config.rehearsal.familiarity=0.0     --config.rehearsal.sampler=random
 """
 

@@ -13,6 +13,7 @@ from memjax.models.language_model import LanguageModel, SequenceModel, generate
 from memjax.models.memory_model import MemoryModel
 from memjax.models.memory_network import MemN2N, answer_rows
 from memjax.models.memory_network_language import MemN2NLanguage
+from memjax.models.memory_network_ranker import MemN2NRanker
 from memjax.models.msan import MSAN
 from memjax.models.multi_stream import MultiStream
 from memjax.models.navigator import Navigator
@@ -49,6 +50,7 @@ __all__ = [
     "LanguageModel",
     "MemN2N",
     "MemN2NLanguage",
+    "MemN2NRanker",
     "MemoryModel",
     "MultiHopReason",
     "MultiStream",

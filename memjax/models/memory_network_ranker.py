@@ -1,5 +1,6 @@
 """MemN2N over the sentences of a text, with which it ranks candidates that are texts."""
 
+from itertools import pairwise
 from typing import ClassVar
 
 import flax.linen as nn
@@ -15,7 +16,7 @@ from memjax.typing import Array, Bool, Float, Int, Key
 
 
 class MemN2NRanker(TextReader):
-    """End-To-End Memory Networks (Sukhbaatar et al. 2015) whose answers are texts (Bordes et al. 2016, 1605.07683, 3.2).
+    """End-To-End Memory Networks (Sukhbaatar et al. 2015) that choose texts (Bordes et al. 2016, 1605.07683, 3.2).
 
     A segment is a sentence. With `l_j` by `ops.position_weights`, i from the newest sentence, and adjacent tying,
 
@@ -60,11 +61,18 @@ class MemN2NRanker(TextReader):
     def memorize(
         self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], *, key: Key | None = None
     ) -> tuple[Slots, Float[Array, ""]]:
-        real = mask.any(1)
-        age = jnp.cumsum(real[::-1])[::-1] - 1  # of the newest sentence 0
-        embed = jax.vmap(self.embed, (None, 0, 0))
-        rows = [embed(words, stream, mask) + times[age] for words, times in zip(self.words, self.times, strict=True)]
-        return Slots(jnp.concatenate(rows, axis=1), real), jnp.zeros((), jnp.float32)
+        slots, aux_loss = self.memorize_at(stream, mask, jnp.array([len(stream)]), key=key)
+        return jax.tree.map(lambda leaf: leaf[0], slots), aux_loss
+
+    def memorize_at(
+        self, stream: Int[Array, "T N"], mask: Bool[Array, "T N"], after: Int[Array, "Q"], *, key: Key | None = None
+    ) -> tuple[Slots, Float[Array, ""]]:
+        embed = jax.vmap(jax.vmap(self.embed, (None, 0, 0)), (0, None, None), 1)
+        sentences = embed(self.words, stream, mask)  # whenever it is asked; their ages differ
+        real = mask.any(1) & (jnp.arange(len(mask)) < after[:, None])
+        age = jnp.cumsum(real[:, ::-1], axis=1)[:, ::-1] - 1  # of the newest sentence 0
+        rows = sentences + self.times[:, age].transpose(1, 2, 0, 3).astype(self.dtype)
+        return Slots(rows.reshape(*real.shape, -1), real), jnp.zeros((), jnp.float32)
 
     def embed(self, words: Float[Array, "V d"], text: Int[Array, "N"], mask: Bool[Array, "N"]) -> Float[Array, "d"]:
         """A text by a table."""
@@ -72,7 +80,7 @@ class MemN2NRanker(TextReader):
 
     def answer(self, slots: Slots, query: Int[Array, "W"], candidates: Int[Array, "C W2"]) -> Float[Array, "C"]:
         rows, asked = jnp.split(slots.values, self.hops + 1, axis=1), self.embed(self.words[0], query, query != 0)
-        for keys, values in zip(rows, rows[1:]):
+        for keys, values in pairwise(rows):
             _, asked = ops.memory_hop(asked, keys, values, slots.mask)
         texts = jax.vmap(self.embed, (None, 0, 0))(self.words[-1], candidates, candidates != 0)
         return jnp.where((candidates != 0).any(1), accumulated(texts, asked), -jnp.inf)

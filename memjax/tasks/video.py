@@ -58,9 +58,9 @@ class Video:
 
     A film has twelve acts: a coloured shape that moves, two that stay side by side, or two that move until they touch.
     It is asked one question of each of six types, as ActivityNet-QA's are: where one moves, on which side of another it
-    is, what comes after it, what colour the one is that moves so, how many there are of a colour, whether two meet. Each
-    question is an example of its own, asked at the film's end. A frame is the features of a fixed random convolution
-    (patches of 8 x 8 pixels, ReLU, a random projection), less their mean over their standard deviation in eight films.
+    is, what comes after it, what colour the one is that moves so, how many there are of a colour, whether two meet.
+    Each question is an example of its own, asked at the film's end. A frame is the features of a fixed random
+    convolution (patches of 8 x 8 pixels, ReLU, a random projection), less their mean, over their standard deviation.
     Tags: "type", and "place", whether the act of the answer is in the first half (`early`) or `later`; `several` where
     all acts count.
 

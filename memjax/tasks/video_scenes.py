@@ -1,4 +1,4 @@
-"""Made-up films: coloured shapes that come, move, meet and leave, drawn frame by frame; the same seed, the same film."""
+"""Made-up films: coloured shapes that come, move, meet and leave, drawn frame by frame."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -81,7 +81,7 @@ def made_scene(rng: np.random.Generator, frames: int) -> Scene:
 
 
 def drawn(scene: Scene) -> np.ndarray:
-    """The frames of a film, `[F, SIZE, SIZE, 3]`, numbers in [0, 1]; where shapes overlap the later actor is in front."""
+    """The frames of a film, `[F, SIZE, SIZE, 3]`, numbers in [0, 1]; of two that overlap the later is in front."""
     film = np.zeros((len(scene.acts) * scene.frames, SIZE, SIZE, 3), np.float32)
     for actor in scene.actors:
         inside = covered(actor.shape, actor.path)

@@ -20,6 +20,7 @@ from memjax.models import (
     Caser,
     DirectlyReason,
     GRU4Rec,
+    MemN2NRanker,
     MultiHopReason,
     MultiStream,
     RUMFeatures,
@@ -39,6 +40,7 @@ RECOMMENDERS = {
 TEXTS = TaskShape(9, 3, 2, 9, 4, "candidates", 5)
 TEXT_READERS = {
     "as_reader": AttentionSumReader(TEXTS, 8),
+    "e2e_mn": MemN2NRanker(TEXTS, 8, hops=2),
     "multi_stream": MultiStream(TEXTS, 8),
     "msan": MSAN(TEXTS, 8),
 }

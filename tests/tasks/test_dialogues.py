@@ -207,7 +207,8 @@ def test_real_questions_of_tvqa_are_read_in_its_layout(tmp_path):
     """Its own subtitles are not to be had: each clip says its name."""
     with gzip.open(DATA / "tvqa" / "tvqa_plus_val.json.gz", "rt") as file:
         sample = json.load(file)
-    public = [json.loads(line) for line in gzip.open(DATA / "tvqa" / "tvqa_test_public.jsonl.gz", "rt")]
+    with gzip.open(DATA / "tvqa" / "tvqa_test_public.jsonl.gz", "rt") as file:
+        public = [json.loads(line) for line in file]
     for row in public:
         row["answer_idx"] = 0  # which is not published
     clips = {row["vid_name"]: None for row in (*sample, *public)}

@@ -19,6 +19,7 @@ SystemName = Literal[
     "directly",
     "multi_hop",
     "as_reader",
+    "e2e_mn",
     "multi_stream",
     "msan",
     "gru4rec",

@@ -18,6 +18,7 @@ from memjax.models import (
     DirectlyReason,
     GRU4Rec,
     HistorySampler,
+    MemN2NRanker,
     MemoryModel,
     MultiHopReason,
     MultiStream,
@@ -58,6 +59,9 @@ DIRECT = {
         lambda shape, model: MultiHopReason(shape, model.width, model.head_layers, jnp.dtype(model.dtype), model.hops),
     ),
     "as_reader": Direct("AS Reader", _published(AttentionSumReader)),
+    "e2e_mn": Direct(
+        "E2E-MN", lambda shape, model: MemN2NRanker(shape, model.width, jnp.dtype(model.dtype), hops=model.hops)
+    ),
     "multi_stream": Direct("Multi-Stream", _published(MultiStream)),
     "msan": Direct("MSAN", _published(MSAN)),
     "gru4rec": Direct("GRU4REC", _published(GRU4Rec)),

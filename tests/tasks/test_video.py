@@ -1,0 +1,161 @@
+"""Questions about made-up films: every answer is told again from what the recorded scene shows, frame by frame."""
+
+import re
+
+import numpy as np
+import pytest
+
+from memjax import tasks
+from memjax.errors import MemjaxError
+from memjax.tasks.video_questions import ANSWERS, TYPES, longest
+from memjax.tasks.video_scenes import ACTS, COLOURS, RADIUS, SHAPES, SIZE, covered, drawn
+
+SMALL = {"frames": 48, "segment": 5, "features": 16, "train": 300, "valid": 4, "test": 4, "seed": 3}
+
+
+@pytest.fixture(scope="module")
+def task():
+    return tasks.create(tasks.VideoSpec(**SMALL))
+
+
+def recorded(scene):
+    """(colour, shape) -> where it is in each frame of the film, NaN where it is not on the screen."""
+    found = {}
+    for actor in scene.actors:
+        path = np.full((len(scene.acts) * scene.frames, 2), np.nan)
+        path[actor.act * scene.frames : (actor.act + 1) * scene.frames] = actor.path
+        found[actor.colour, actor.shape] = path
+    return found
+
+
+def moved(path):
+    """Whither, by its first and last place on the screen; "" where it stayed."""
+    places = path[~np.isnan(path[:, 0])]
+    across, down = places[-1] - places[0]
+    if max(abs(across), abs(down)) < 1:
+        return ""
+    return ("left", "right")[int(across > 0)] if abs(across) > abs(down) else ("up", "down")[int(down > 0)]
+
+
+def seen(path):
+    return np.flatnonzero(~np.isnan(path[:, 0]))
+
+
+def name_in(words):
+    return re.fullmatch(r"(\w+) (\w+)", words).groups()
+
+
+def told(text, record):
+    """(answer, frames that show it) of a question, from the record alone."""
+    if match := re.fullmatch(r"where does the (.+) move", text):
+        path = record[name_in(match[1])]
+        return moved(path), seen(path)
+    if match := re.fullmatch(r"on which side of the (.+) is the (.+)", text):
+        other, one = (record[name_in(words)] for words in match.groups())
+        frames = np.intersect1d(seen(one), seen(other))
+        across, down = (one - other)[frames].mean(0)
+        side = ("left", "right")[int(across > 0)] if abs(across) > abs(down) else ("above", "below")[int(down > 0)]
+        return side, frames
+    if match := re.fullmatch(r"what colour is the one that comes after the (.+)", text):
+        gone = seen(record[name_in(match[1])])[-1]
+        ((colour, path),) = [(name[0], path) for name, path in record.items() if seen(path)[0] == gone + 1]
+        return colour, seen(path)
+    if match := re.fullmatch(r"what colour is the (\w+) that moves (\w+)", text):
+        alike = [
+            (colour, path) for (colour, shape), path in record.items() if shape == match[1] and moved(path) == match[2]
+        ]
+        ((colour, path),) = alike
+        return colour, seen(path)
+    if match := re.fullmatch(r"how many (\w+) ones are there", text):
+        return str(sum(colour == match[1] for colour, _ in record)), None
+    one, other = (record[name_in(words)] for words in re.fullmatch(r"does the (.+) meet the (.+)", text).groups())
+    frames = np.intersect1d(seen(one), seen(other))
+    nearest = np.linalg.norm((one - other)[frames], axis=1).min()
+    assert nearest < 2 * RADIUS + 0.1 or nearest > 3 * RADIUS, "neither near nor far"
+    return ("yes" if nearest < 2 * RADIUS + 0.1 else "no"), frames
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_every_answer_is_what_the_recorded_scene_shows(task, kind):
+    answers = set()
+    for film in range(SMALL["train"]):
+        index = film * len(TYPES) + TYPES.index(kind)
+        question, scene = task.question("train", index), task.scene("train", film)
+        answer, frames = told(question.text, recorded(scene))
+        assert question.answer == answer in ANSWERS, question
+        assert (question.act is None) == (frames is None)
+        if frames is not None:
+            assert (frames // scene.frames == question.act).all()
+        answers.add(answer)
+        assert len(question.text.split()) <= longest()
+    assert len(answers) == {"motion": 4, "spatial": 4, "temporal": 6, "colour": 6, "count": 5, "yes/no": 2}[kind]
+
+
+def test_half_of_the_evidence_is_in_the_first_half(task):
+    batch = task.examples("train", np.arange(task.size("train")))
+    tasks.check_batch(task.shape, batch)
+    early, later, several = np.bincount(batch["place"])
+    assert 0.45 < early / (early + later) < 0.55 and several == SMALL["train"]
+    assert (batch["type"] == np.arange(len(batch["type"])) % 6).all()
+    act = [task.question("train", i).act for i in range(6)]
+    assert batch["place"][:6].tolist() == [2 if a is None else int(a >= 6) for a in act]
+
+
+def test_no_two_actors_of_a_film_are_alike_and_all_stay_on_the_screen(task):
+    for film in range(50):
+        scene = task.scene("train", film)
+        assert sorted(scene.acts) == sorted(ACTS)
+        assert len({actor.name for actor in scene.actors}) == len(scene.actors)
+        paths = np.concatenate([actor.path for actor in scene.actors])
+        assert paths.min() >= RADIUS - 1e-9 and paths.max() <= SIZE - RADIUS + 1e-9
+
+
+def test_a_frame_shows_the_shapes_of_its_act_in_their_colours_and_nothing_else(task):
+    scene = task.scene("train", 1)
+    film = drawn(scene)
+    assert film.shape == (48, SIZE, SIZE, 3)
+    for frame in range(48):
+        act, place = divmod(frame, scene.frames)
+        expected = np.zeros((SIZE, SIZE, 3))
+        for actor in scene.cast(act):
+            expected[covered(actor.shape, actor.path[place : place + 1])[0]] = COLOURS[actor.colour]
+        np.testing.assert_array_equal(film[frame], expected)
+        assert 0 < (film[frame].max(-1) > 0).mean() < 0.15
+
+
+def test_shapes_can_be_told_apart():
+    pixels = {shape: covered(shape, np.array([[16.0, 16.0]]))[0] for shape in SHAPES}
+    assert pixels["square"].sum() == 49 and pixels["cross"].sum() == 13
+    assert all((pixels[a] != pixels[b]).sum() >= 8 for a in SHAPES for b in SHAPES if a < b)
+
+
+def test_features_are_of_size_one_and_tell_colours_and_places_apart(task):
+    stream = task.examples("train", np.arange(0, 600, 6))["stream"]
+    flat = stream.reshape(100, -1, 16)[:, :48]
+    assert abs(flat.mean()) < 0.1 and 0.8 < flat.std() < 1.2
+    assert np.linalg.matrix_rank(flat.reshape(-1, 16)) == 16
+
+
+def test_an_example_depends_on_seed_split_and_index_alone(task):
+    again, other = tasks.create(tasks.VideoSpec(**SMALL)), tasks.create(tasks.VideoSpec(**SMALL | {"seed": 4}))
+    one, two = (t.examples("test", np.array([7, 2])) for t in (task, again))
+    assert all((one[name] == two[name]).all() for name in one)
+    assert (task.examples("test", np.array([2]))["stream"][0] == one["stream"][1]).all()
+    assert (other.examples("test", np.array([7, 2]))["stream"] != one["stream"]).any()
+    assert (task.examples("valid", np.array([7, 2]))["stream"] != one["stream"]).any()
+    assert one["mask"].sum() == 2 * 48 and not one["stream"][~one["mask"]].any()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"frames": 50}, "frames must be a multiple of the 12 acts, at least two each, not 50"),
+        ({"frames": 12}, "frames must be a multiple of the 12 acts"),
+        ({"features": 0}, "features must be at least 1"),
+        ({"segment": 10**6}, "segment must be at most"),
+        ({"seed": -1}, "seed must be at least 0"),
+    ],
+)
+def test_settings_that_cannot_be_are_one_clear_line(changes, message):
+    with pytest.raises(MemjaxError, match=message):
+        tasks.VideoSpec(**SMALL | changes)
