@@ -1,19 +1,24 @@
 """`memjax prepare`."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from absl import flags
 
 from memjax.config.overrides import parse_flags
 from memjax.errors import require
-from memjax.tasks.builders import babi
+from memjax.tasks.builders import activitynet, babi
 
 USAGE = """\
 memjax prepare babi --from=ARCHIVE --data_dir=FOLDER [--extra=FOLDER_NAME=FILE ...]
+memjax prepare activitynet --from=FOLDER --features=FOLDER --data_dir=FOLDER [--frames=NUMBER]
 
-Reads bAbI's archive (or a folder of its files) into a form that is quick to load.
+The first reads bAbI's archive (or a folder of its files) into a form that is quick to load. The second puts
+ActivityNet-QA's questions and your features of its videos, NAME.npy each, into a folder for configs/files.py.
 
-  --extra   one file that the archive lacks, such as --extra=en-10k=qa3_three-supporting-facts_train.txt
+  --extra     one file that the archive lacks, such as --extra=en-10k=qa3_three-supporting-facts_train.txt
+  --features  a folder with an array [frames, d] for each video
+  --frames    how many are kept of a video, evenly spread; all, if it is not given
 """
 
 
@@ -23,8 +28,21 @@ def run(arguments: Sequence[str]) -> None:
     flags.DEFINE_string("from", None, "an archive, or a folder of files", flag_values=values)
     flags.DEFINE_string("data_dir", "data", "where the prepared data goes", flag_values=values)
     flags.DEFINE_multi_string("extra", [], "FOLDER_NAME=FILE that the archive lacks", flag_values=values)
+    flags.DEFINE_string("features", None, "a folder of features", flag_values=values)
+    flags.DEFINE_integer("frames", 0, "how many are kept of a video", flag_values=values)
     rest = parse_flags(values, arguments, "prepare")
-    require(rest == ["babi"], "say what to prepare: memjax prepare babi --from=ARCHIVE --data_dir=FOLDER")
+    require(
+        rest in (["babi"], ["activitynet"]),
+        "say what to prepare: memjax prepare babi --from=ARCHIVE --data_dir=FOLDER, or activitynet --from=FOLDER "
+        "--features=FOLDER --data_dir=FOLDER",
+    )
+    given = {name for name in ("extra", "features", "frames") if values[name].present}
+    strange = given - {"babi": {"extra"}, "activitynet": {"features", "frames"}}[rest[0]]
+    require(not strange, f"memjax prepare {rest[0]} takes no --{', --'.join(sorted(strange))}")
+    (_babi if rest == ["babi"] else _activitynet)(values)
+
+
+def _babi(values: flags.FlagValues) -> None:
     source = getattr(values, "from")
     require(source, f"name {babi.ARCHIVE}, or a folder of its files: memjax prepare babi --from=ARCHIVE")
     extra = {}
@@ -35,3 +53,19 @@ def run(arguments: Sequence[str]) -> None:
     for folder, split, stories, questions in babi.prepare(source, values.data_dir, extra=extra):
         print(f"{folder:<14} {split:<6} {len(questions):>3} tasks {sum(stories.values()):>7,} stories", end="")
         print(f" {sum(questions.values()):>8,} questions")
+
+
+def _activitynet(values: flags.FlagValues) -> None:
+    source, features = getattr(values, "from"), values.features
+    require(
+        source and features,
+        "name ActivityNet-QA's folder dataset, and one of features: memjax prepare activitynet --from=FOLDER "
+        "--features=FOLDER",
+    )
+    made = activitynet.prepare(Path(source), Path(features), Path(values.data_dir), frames=values.frames)
+    for split, count in made.questions.items():
+        print(f"{split:<6} {count:>7,} questions")
+    print(f"{made.rare:,} questions of train have another answer than the {activitynet.CLASSES:,} commonest: left out")
+    if made.missing:
+        print(f"{len(made.missing):,} videos have no features, such as {', '.join(made.missing[:10])}: left out")
+    print(f"memjax train --config=configs/files.py:{Path(values.data_dir, activitynet.FOLDER)}")

@@ -16,7 +16,8 @@ from memjax.tasks.words import words_of
 from memjax.typing import SPLITS, Split
 
 QUESTIONS = "questions.jsonl"
-_KEYS: dict[str, Any] = {"stream": str, "query": str, "answer": (str, bool), "after": int, "split": str}
+_KEYS: dict[str, Any] = {"stream": str, "query": str, "answer": (str, bool), "after": int, "split": str, "kind": str}
+_OPTIONAL = ("after", "split", "kind")
 
 
 class FileStreams(NamedTuple):
@@ -42,6 +43,7 @@ class FileQuestion(NamedTuple):
         answer: a text, or yes or no.
         after: how many items are read before it comes.
         split: where it belongs; None where the file does not say.
+        kind: what it asks for, to split metrics by; "" where the file does not say.
     """
 
     stream: str
@@ -49,6 +51,7 @@ class FileQuestion(NamedTuple):
     answer: str | bool
     after: int
     split: Split | None
+    kind: str = ""
 
 
 def read_streams(folder: Path) -> FileStreams:
@@ -119,11 +122,11 @@ def _question(place: str, line: str, streams: Mapping[str, np.ndarray]) -> FileQ
     except (ValueError, RecursionError) as error:
         raise MemjaxError(f"{place} is no JSON ({one_line(error)})") from None
     require(isinstance(given, dict), f"{place} is no JSON object")
-    given = {key: value for key, value in given.items() if value is not None or key not in ("after", "split")}
+    given = {key: value for key, value in given.items() if value is not None or key not in _OPTIONAL}
     unknown = sorted(given.keys() - _KEYS.keys())
     require(not unknown, f"{place} has {', '.join(map(repr, unknown))}; there are {', '.join(_KEYS)}")
     for key, kind in _KEYS.items():
-        require(key in given or key in ("after", "split"), f"{place} has no {key!r}")
+        require(key in given or key in _OPTIONAL, f"{place} has no {key!r}")
         value = given.get(key)
         right = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
         require(key not in given or right, f"{place}: {key!r} is {value!r:.40}, of another type")
@@ -135,7 +138,7 @@ def _question(place: str, line: str, streams: Mapping[str, np.ndarray]) -> FileQ
     require(1 <= after <= length, f"{place}: after must be from 1 to {length}, the items of its stream, not {after}")
     split = given.get("split")
     require(split is None or split in SPLITS, f"{place}: split must be {', '.join(SPLITS)}, not {split!r:.40}")
-    return FileQuestion(name, given["query"], given["answer"], after, cast(Any, split))
+    return FileQuestion(name, given["query"], given["answer"], after, cast(Any, split), given.get("kind") or "")
 
 
 def _npy(path: Path) -> np.ndarray:

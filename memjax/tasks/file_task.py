@@ -51,8 +51,9 @@ class FileTask:
 
     An answer is a text, of which each that train has is a class; or true or false. `after`: how many items have been
     read; left out, all. `split`: train, valid or test; left out in all lines, eight streams of ten are train, one each
-    valid and test, by a sum over their names. Ids that train does not read are one id; numbers of vectors are taken
-    less their mean in train, over their standard deviation there.
+    valid and test, by a sum over their names. `kind`: a word for what a question asks for, a tag to split metrics by.
+    Ids that train does not read are one id; numbers of vectors are taken less their mean in train, over their standard
+    deviation there.
 
     Attributes:
         spec: its settings.
@@ -102,6 +103,8 @@ class FileTask:
         if lost:
             notes.append(f"{lost:,} questions of valid and test have answers that train lacks: they count as errors")
         longest = max(self._read(question) for question in every)
+        kinds = sorted({question.kind for question in every})
+        self._kinds = {kind: place for place, kind in enumerate(kinds)} if any(kinds) else {}
         self.shape = TaskShape(
             items=len(self.items) + 1 if streams.width is None else 0,
             segments=-(-longest // spec.segment),
@@ -110,6 +113,7 @@ class FileTask:
             query_words=max(len(words_of(question.query)) for question in every),
             answer="click" if clicks else "classes",
             classes=2 if clicks else len(self.answers),
+            tags={"kind": tuple(kind or "none" for kind in kinds)} if self._kinds else {},
             item_width=streams.width,
         )
         self._streams = {name: self.encode(items) for name, items in streams.items.items()}
@@ -173,12 +177,14 @@ class FileTask:
             mask[row, :count] = True
         axes = (len(asked), shape.segments, shape.segment)
         label = [int(q.answer) if isinstance(q.answer, bool) else self._labels.get(q.answer, -1) for q in asked]
-        return {
+        batch = {
             "stream": stream.reshape(*axes, *own),
             "mask": mask.reshape(axes),
             "query": np.stack([self.encode_query(question.query) for question in asked]),
             "label": np.array(label, np.int32),
         }
+        kinds = {"kind": np.array([self._kinds[question.kind] for question in asked], np.int32)} if self._kinds else {}
+        return batch | kinds
 
     def _read(self, question: FileQuestion) -> int:
         return min(question.after, self.spec.length)

@@ -1,0 +1,138 @@
+"""ActivityNet-QA with features of one's own, as a folder of streams and questions that `FileTask` reads."""
+
+import json
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from memjax.errors import MemjaxError, one_line, require
+from memjax.files import replace_folder, writing
+from memjax.tasks.file_streams import QUESTIONS
+from memjax.tasks.text import guarded, read_text
+from memjax.typing import SPLITS, Split
+
+FILES = dict(zip(SPLITS, ("train", "val", "test"), strict=True))
+# The numbers of ActivityNet-QA's types.
+KINDS = ("motion", "spatial", "temporal", "yes/no", "colour", "object", "location", "number", "other")
+FOLDER = "activitynet_qa"
+CLASSES = 1000  # the commonest answers of train, as its authors have it
+
+
+class Prepared(NamedTuple):
+    """What was written.
+
+    Attributes:
+        questions: how many of each split.
+        videos: how many have features.
+        rare: questions of train whose answer is none of the classes: left out.
+        missing: videos that are asked about and have no features, by their names: their questions are left out.
+    """
+
+    questions: dict[Split, int]
+    videos: int
+    rare: int
+    missing: tuple[str, ...]
+
+
+class _Question(NamedTuple):
+    video: str
+    text: str
+    answer: str
+    kind: str
+
+
+def prepare(source: Path, features: Path, data_dir: Path, *, frames: int = 0) -> Prepared:
+    """Writes `data_dir/activitynet_qa`, for `memjax train --config=configs/files.py:DATA_DIR/activitynet_qa`.
+
+    Everything is read before anything is written, and moved into place when all of it is complete. Answers are the
+    1,000 commonest of train; a question of valid or test with another one counts as an error.
+
+    Args:
+        source: ActivityNet-QA's folder `dataset`, with train_q.json, train_a.json, val_q.json, ...; each may be
+            gzipped, as FILE.gz.
+        features: a folder with NAME.npy for each video, or v_NAME.npy, `[frames, d]`.
+        data_dir: where it is written; what was prepared before is replaced.
+        frames: how many are kept of a video, evenly spread; 0 for all.
+
+    Raises:
+        MemjaxError: for what is missing, damaged or of another kind.
+    """
+    require(frames >= 0, f"frames must be at least 0, not {frames}")
+    require(guarded(features, features.is_dir), f"there is no folder of features {features}")
+    asked = {split: _questions(source, name) for split, name in FILES.items()}
+    classes = {answer for answer, _ in Counter(one.answer for one in asked["train"]).most_common(CLASSES)}
+    rare = sum(one.answer not in classes for one in asked["train"])
+    asked["train"] = [one for one in asked["train"] if one.answer in classes]
+    names = sorted({one.video for own in asked.values() for one in own})
+    paths = {name: path for name in names if (path := _features_of(features, name))}
+    for split, own in asked.items():
+        asked[split] = [one for one in own if one.video in paths]
+        require(asked[split], f"{features} has features of no video of {FILES[split]}, as NAME.npy or v_NAME.npy")
+    with writing(data_dir):
+        _write(asked, paths, data_dir / FOLDER, frames)
+    missing = tuple(name for name in names if name not in paths)
+    return Prepared({split: len(own) for split, own in asked.items()}, len(paths), rare, missing)
+
+
+def _features_of(folder: Path, name: str) -> Path | None:
+    return next((path for path in (folder / f"{name}.npy", folder / f"v_{name}.npy") if path.exists()), None)
+
+
+def _questions(source: Path, name: str) -> list[_Question]:
+    questions, answers = (_rows(source, f"{name}_{kind}.json") for kind in "qa")
+    by_id = {row.get("question_id"): row for row in answers}
+    found = []
+    for row in questions:
+        where = f"{source}: question {row.get('question_id')!r:.60} of {name}"
+        answer = by_id.get(row.get("question_id"))
+        require(answer is not None, f"{where} has no answer")
+        texts = row.get("video_name"), row.get("question"), answer.get("answer")
+        require(all(isinstance(text, str) and text for text in texts), f"{where} lacks a video, a text or an answer")
+        kind = answer.get("type")
+        require(kind in range(len(KINDS)), f"{where}: its type is {kind!r:.20}, not 0 to {len(KINDS) - 1}")
+        # The name becomes one of a file.
+        require(texts[0] == Path(texts[0]).name, f"{where}: {texts[0]!r:.60} cannot be the name of a video")
+        found.append(_Question(*texts, KINDS[kind]))
+    return found
+
+
+def _rows(source: Path, name: str) -> list[dict[str, Any]]:
+    path = next((path for path in (source / name, source / f"{name}.gz") if path.exists()), source / name)
+    try:
+        rows = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise MemjaxError(f"{path} is no JSON: {one_line(error)}; get it again") from None
+    fits = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
+    require(fits, f"{path} is not ActivityNet-QA's: it must be a list of objects")
+    return rows
+
+
+def _write(asked: dict[Split, list[_Question]], paths: dict[str, Path], folder: Path, frames: int) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as work:
+        new = Path(work, "new")
+        (new / "streams").mkdir(parents=True)
+        for name, path in paths.items():
+            np.save(new / "streams" / f"{name}.npy", _kept(path, frames))
+        with (new / QUESTIONS).open("w", encoding="utf-8") as file:
+            for split, own in asked.items():
+                for one in own:
+                    row = {"stream": one.video, "query": one.text, "answer": one.answer, "kind": one.kind}
+                    file.write(json.dumps(row | {"split": split}) + "\n")
+        replace_folder(new, folder, Path(work, "old"))
+
+
+def _kept(path: Path, frames: int) -> np.ndarray:
+    try:
+        features = np.load(path, allow_pickle=False)
+    except Exception as error:  # a damaged header fails in many ways
+        raise MemjaxError(f"{path} cannot be read: {one_line(error)}; write it with numpy.save") from None
+    fits = isinstance(features, np.ndarray) and features.ndim == 2 and features.size and features.dtype.kind in "iuf"
+    require(fits, f"{path} must hold numbers [frames, d], at least one frame")
+    places = np.arange(len(features))
+    if 0 < frames < len(features):
+        places = np.linspace(0, len(features) - 1, frames).round().astype(int)
+    return features[places].astype(np.float32)
