@@ -6,7 +6,7 @@ from memjax.experiments.stream_qa.stream_qa_models import DIRECT
 from memjax.memories import registry
 
 NO_REHEARSAL = (ABLATIONS["no rehearsal"],)
-NO_RECOMMENDERS = ("directly", "multi_hop", "as_reader", "multi_stream", "msan")
+NO_RECOMMENDERS = ("directly", "multi_hop", "as_reader", "multi_stream", "msan", "e_vqa", "e_mn", "e_sa", "hcrn")
 RECOMMENDERS = [name for name in DIRECT if name not in NO_RECOMMENDERS]
 # The most telling rows first.
 MEMORIES = ["rehearsal", *(name for name in registry if name != "rehearsal")]
