@@ -1,6 +1,7 @@
 """HCRN against its equations subset by subset; padding; what it is asked on the way.
 
-Slips that were tried, each of which fails a test here:
+Slips that were tried, each of which fails a test here: subsets among all places and not the real ones; subsets of one
+object; the whole video's motion for a question on the way; a last unit that is not given the question.
 """
 
 import jax.numpy as jnp

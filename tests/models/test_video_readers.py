@@ -1,6 +1,7 @@
 """E-VQA, E-MN and E-SA against their equations frame by frame; padding; what they are asked on the way.
 
-Slips that were tried, each of which fails a test here:
+Slips that were tried, each of which fails a test here: states of the whole video for a question on the way; rows
+of padding that are asked; E-SA without the product with the question.
 """
 
 import functools
