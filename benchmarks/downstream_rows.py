@@ -6,7 +6,8 @@ from memjax.experiments.stream_qa.stream_qa_models import DIRECT
 from memjax.memories import registry
 
 NO_REHEARSAL = (ABLATIONS["no rehearsal"],)
-NO_RECOMMENDERS = ("directly", "multi_hop", "as_reader", "e2e_mn", "multi_stream", "msan")
+VIDEO_READERS = ("e_vqa", "e_mn", "e_sa", "hcrn")
+NO_RECOMMENDERS = ("directly", "multi_hop", "as_reader", "e2e_mn", "multi_stream", "msan", *VIDEO_READERS)
 RECOMMENDERS = [name for name in DIRECT if name not in NO_RECOMMENDERS]
 # The most telling rows first.
 MEMORIES = ["rehearsal", *(name for name in registry if name != "rehearsal")]
@@ -61,4 +62,13 @@ DIALOGUE = {
     **OF_MEMORIES,
     "E2E-MN": ("system=e2e_mn", ()),
     **OF_GRU,
+}
+VIDEO = {
+    "E-SA": ("system=e_sa", ()),
+    **OF_MEMORIES,
+    "E-VQA": ("system=e_vqa", ()),
+    "E-MN": ("system=e_mn", ()),
+    "HCRN": ("system=hcrn", ()),
+    **OF_GRU,
+    **OF_REHEARSAL,
 }

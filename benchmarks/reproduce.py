@@ -17,6 +17,7 @@
     python benchmarks/reproduce.py learners --data_dir=data [--only=gru4rec]         fold 1; of ASSISTments 2017
     python benchmarks/reproduce.py recommendation --data_dir=data                    of ml-1m.txt.gz
     python benchmarks/reproduce.py stories --data_dir=data                           of fairytaleqa.tar.gz
+    python benchmarks/reproduce.py video [--only=rehearsal,E-SA]
     python benchmarks/reproduce.py dialogue --data_dir=data                          of DREAM's folder dream
 
 Every run is a `memjax train` command, kept with its figures in results/TABLE.json, and can be stopped and taken up at
@@ -35,7 +36,7 @@ import sys
 from pathlib import Path
 
 import jax
-from downstream_rows import DIALOGUE, LEARNERS, RECOMMENDATION, STORIES
+from downstream_rows import DIALOGUE, LEARNERS, RECOMMENDATION, STORIES, VIDEO
 from evidence_rows import ABLATIONS, BASELINES, DEMO, MEDIUM, SMALL, VARIANTS
 
 from memjax import tasks
@@ -160,6 +161,7 @@ TABLES = (
     "recommendation",
     "retention",
     "stories",
+    "video",
 )
 
 
@@ -180,12 +182,13 @@ def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str
             for name in BASELINES
             for kind, extra in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
         }
-    if table in ("dialogue", "learners", "recommendation", "stories"):
+    if table in ("dialogue", "learners", "recommendation", "stories", "video"):
         config, rows = {
             "dialogue": ("dialogues.py:dream", DIALOGUE),
             "learners": ("learners.py:assist2017", LEARNERS),
             "recommendation": ("clicks.py:ml1m", RECOMMENDATION),
             "stories": ("stories.py:fairytales", STORIES),
+            "video": ("video.py:shapes", VIDEO),
         }[table]
         return {
             (row, seed): " ".join(

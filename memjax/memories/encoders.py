@@ -1,4 +1,4 @@
-"""Networks over a few items at a time: Transformer blocks, a bidirectional GRU and LSTM; segment encoders of them."""
+"""Networks over a few items at a time: Transformer blocks, GRU and LSTMs of one or two directions; segment encoders."""
 
 import flax.linen as nn
 import jax
@@ -124,25 +124,55 @@ class BidirectionalLSTM(nn.Module):
         self, items: Float[Array, "N d"], mask: Bool[Array, "N"]
     ) -> tuple[Float[Array, "d2"], Float[Array, "N d2"]]:
         items = jnp.where(mask[:, None], items, 0).astype(self.dtype)
-        right_last, right = self.scan(self.rightward, items, mask)
-        left_last, left = self.scan(self.leftward, items, mask, reverse=True)
+        right_last, right = lstm_scan(self.rightward, items, mask)
+        left_last, left = lstm_scan(self.leftward, items, mask, reverse=True)
         return jnp.concatenate([right_last, left_last]), jnp.concatenate([right, left], axis=-1)
 
-    def scan(
-        self, params: ops.LSTMParams, items: Float[Array, "N d"], mask: Bool[Array, "N"], *, reverse: bool = False
-    ) -> tuple[Float[Array, "h"], Float[Array, "N h"]]:
-        """One direction: the last hidden state, and all of them."""
 
-        def step(state, inputs):
-            gates, real = inputs
-            after = ops.lstm_step(params, *state, gates, dtype=items.dtype)
-            state = jax.tree.map(lambda new, old: jnp.where(real, new, old), after, state)
-            return state, state[0]
+class LSTM(nn.Module):
+    """An LSTM from the left: `(last hidden state, all of them)`. An item of padding leaves state and cell as they are.
 
-        zeros = jnp.zeros_like(items, shape=(self.width // 2,), dtype=jnp.float32)
-        start, gates = carry_like((zeros, zeros), items), ops.lstm_inputs(params, items)
-        (last, _), states = jax.lax.scan(step, start, (gates, mask), reverse=reverse)
-        return last, states
+    Args:
+        width: of what comes out.
+        inputs: the width of what comes in.
+        dtype: of the products.
+    """
+
+    width: int
+    inputs: int
+    dtype: Any = jnp.float32
+
+    def setup(self):
+        self.weights = lstm_params(self, "lstm", self.inputs, self.width, self.width)
+
+    def __call__(
+        self, items: Float[Array, "N d"], mask: Bool[Array, "N"]
+    ) -> tuple[Float[Array, "d2"], Float[Array, "N d2"]]:
+        return lstm_scan(self.weights, jnp.where(mask[:, None], items, 0).astype(self.dtype), mask)
+
+
+def lstm_scan(
+    params: ops.LSTMParams, items: Float[Array, "N d"], mask: Bool[Array, "N"], *, reverse: bool = False
+) -> tuple[Float[Array, "h"], Float[Array, "N h"]]:
+    """One direction of an LSTM: the last hidden state, and all of them.
+
+    Args:
+        params: of the LSTM.
+        items: finite in padding too.
+        mask: which of them are no padding.
+        reverse: whether it reads from the right.
+    """
+
+    def step(state, inputs):
+        gates, real = inputs
+        after = ops.lstm_step(params, *state, gates, dtype=items.dtype)
+        state = jax.tree.map(lambda new, old: jnp.where(real, new, old), after, state)
+        return state, state[0]
+
+    zeros = jnp.zeros_like(items, shape=(params.w_h.shape[0],), dtype=jnp.float32)
+    start, gates = carry_like((zeros, zeros), items), ops.lstm_inputs(params, items)
+    (last, _), states = jax.lax.scan(step, start, (gates, mask), reverse=reverse)
+    return last, states
 
 
 class GRUEncoder(nn.Module):

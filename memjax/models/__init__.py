@@ -9,6 +9,7 @@ from memjax.models.caser import Caser
 from memjax.models.dien import DIEN
 from memjax.models.direct import DirectlyReason, HistorySampler, MultiHopReason
 from memjax.models.gru4rec import GRU4Rec
+from memjax.models.hcrn import HCRN
 from memjax.models.language_model import LanguageModel, SequenceModel, generate
 from memjax.models.memory_model import MemoryModel
 from memjax.models.memory_network import MemN2N, answer_rows
@@ -22,6 +23,7 @@ from memjax.models.rum import RUM, RUMFeatures
 from memjax.models.sasrec import SASRec
 from memjax.models.stream_reader import StreamReader
 from memjax.models.text_reader import TextReader
+from memjax.models.video_readers import EMN, ESA, EVQA
 
 MOVED = {
     "build": "memjax.experiments.stream_qa",
@@ -31,10 +33,16 @@ MOVED = {
     "build_sampler": "memjax.experiments.stream_qa",
     "build_sequence": "memjax.experiments.sequence",
 }
-System = MemoryModel | DirectlyReason | MultiHopReason | HistorySampler | TextReader | Recommender
+System = (
+    MemoryModel | DirectlyReason | MultiHopReason | HistorySampler | TextReader | EVQA | EMN | ESA | HCRN | Recommender
+)
 
 __all__ = [
     "DIEN",
+    "EMN",
+    "ESA",
+    "EVQA",
+    "HCRN",
     "LMM",
     "MAC",
     "MAG",

@@ -4,14 +4,17 @@ They have the two methods of every system here, `memorize` (the stream) and `ans
 carry from one to the other may grow with the stream: they are yardsticks and a teacher, not memories.
 """
 
+from typing import ClassVar
+
 import flax.linen as nn
 import jax.numpy as jnp
 
 from memjax import ops
 from memjax.memories import Slots
+from memjax.memories.encoders import BidirectionalGRU
 from memjax.memories.weights import additive_params, gru_params
 from memjax.models.embeddings import embed_query, embed_stream, is_like_an_item, item_embedding
-from memjax.models.readers import Head, MultiHopReader, QueryEncoder
+from memjax.models.readers import Head, MultiHopReader, QueryEncoder, TextNetwork
 from memjax.ops.attention import masked_softmax
 from memjax.tasks.stream_task import TaskShape
 from memjax.typing import Any, Array, Bool, Float, Int, Key, Stream
@@ -31,10 +34,11 @@ class Direct(nn.Module):
     width: int
     head_layers: int
     dtype: Any
+    asks: ClassVar[TextNetwork] = BidirectionalGRU  # what reads a question that is a text
 
     def setup(self):
         self.embed = item_embedding(self.shape, self.width, self.dtype)
-        self.query = QueryEncoder(self.shape.queries, self.width, self.dtype)
+        self.query = QueryEncoder(self.shape.queries, self.width, self.dtype, self.asks)
         self.head = Head(self.shape, self.width, self.head_layers, self.dtype)
 
     def encode_query(self, query: Int[Array, "*W"]) -> Float[Array, "d"]:
@@ -46,6 +50,16 @@ def read_by(slots: Slots, count: Int[Array, "Q"]) -> Slots:
     """For each question the same vectors, of which the first so many can be asked."""
     mask = slots.mask & (jnp.arange(len(slots.mask)) < count[:, None])
     return Slots(jnp.broadcast_to(slots.values, (len(count), *slots.values.shape)), mask)
+
+
+def state_after(states: Float[Array, "L d"], count: Int[Array, "Q"]) -> Slots:
+    """For each question one vector: the state after so many items, which of padding is that before it.
+
+    >>> state_after(jnp.array([[1.0], [2.0]]), jnp.array([0, 2])).values.tolist()
+    [[[0.0]], [[2.0]]]
+    """
+    states = jnp.concatenate([jnp.zeros_like(states[:1]), states])
+    return Slots(states[count, None], jnp.ones((len(count), 1), bool))
 
 
 class DirectlyReason(Direct):
@@ -78,8 +92,7 @@ class DirectlyReason(Direct):
         self, stream: Stream, mask: Bool[Array, "T N"], after: Int[Array, "Q"], *, key: Key | None = None
     ) -> tuple[Slots, Float[Array, ""]]:
         _, states = self.states(stream, mask)
-        states = jnp.concatenate([jnp.zeros_like(states[:1]), states])  # of padding, that before it
-        return Slots(states[after * stream.shape[1], None], jnp.ones((len(after), 1), bool)), jnp.zeros((), jnp.float32)
+        return state_after(states, after * stream.shape[1]), jnp.zeros((), jnp.float32)
 
     def answer(
         self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "C W"] | None = None

@@ -5,28 +5,32 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.memories import Slots
-from memjax.memories.encoders import BidirectionalGRU
+from memjax.memories.encoders import LSTM, BidirectionalGRU, BidirectionalLSTM
 from memjax.memories.weights import additive_params
 from memjax.tasks.stream_task import TaskShape
 from memjax.typing import Any, Array, Float, Int
 
+TextNetwork = type[BidirectionalGRU] | type[BidirectionalLSTM] | type[LSTM]
+
 
 class QueryEncoder(nn.Module):
-    """A query as a vector: an embedding for an id, a bidirectional GRU's final states for a text (0 is its padding).
+    """A query as a vector: an embedding for an id, a network's final states for a text (0 is its padding).
 
     Args:
         vocabulary: ids are in [0, vocabulary).
         width: of the vector.
         dtype: of the products.
+        network: which one reads a text.
     """
 
     vocabulary: int
     width: int
     dtype: Any = jnp.float32
+    network: TextNetwork = BidirectionalGRU
 
     def setup(self):
         self.embed = nn.Embed(self.vocabulary, self.width, dtype=self.dtype)
-        self.text = BidirectionalGRU(self.width, self.width, self.dtype)
+        self.text = self.network(self.width, self.width, self.dtype)
 
     def __call__(self, query: Int[Array, "*W"]) -> Float[Array, "d"]:
         embedded = self.embed(query)

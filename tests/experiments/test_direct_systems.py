@@ -14,6 +14,10 @@ from memjax.experiments.reading import from_mapping
 from memjax.experiments.stream_qa.stream_qa_models import DIRECT, build
 from memjax.models import (
     DIEN,
+    EMN,
+    ESA,
+    EVQA,
+    HCRN,
     MSAN,
     RUM,
     AttentionSumReader,
@@ -44,6 +48,13 @@ TEXT_READERS = {
     "multi_stream": MultiStream(TEXTS, 8),
     "msan": MSAN(TEXTS, 8),
 }
+VIDEOS = TaskShape(0, 3, 2, 9, 4, "classes", 5, item_width=6)
+VIDEO_READERS = {
+    "e_vqa": EVQA(VIDEOS, 8, 3, jnp.float32),
+    "e_mn": EMN(VIDEOS, 8, 3, jnp.float32, 4),
+    "e_sa": ESA(VIDEOS, 8, 3, jnp.float32),
+    "hcrn": HCRN(VIDEOS, 8, 3, jnp.float32),
+}
 
 
 class Clicks(Told):
@@ -73,7 +84,7 @@ def settings(monkeypatch):
 def test_a_config_can_name_a_memory_or_any_system_of_the_table_and_each_is_a_yardstick():
     family = families["stream_qa"]
     assert family.systems == ("memory", *DIRECT) and family.yardsticks == tuple(DIRECT)
-    assert set(DIRECT) == {"directly", "multi_hop", *TEXT_READERS, *RECOMMENDERS}
+    assert set(DIRECT) == {"directly", "multi_hop", *TEXT_READERS, *VIDEO_READERS, *RECOMMENDERS}
     assert len({direct.label for direct in DIRECT.values()}) == len(DIRECT)
 
 
@@ -81,6 +92,13 @@ def test_a_config_can_name_a_memory_or_any_system_of_the_table_and_each_is_a_yar
 def test_a_config_gives_a_reader_of_texts_its_width_and_dtype(settings, name):
     assert build(from_mapping(settings(name)), TEXTS) == TEXT_READERS[name]
     assert build(from_mapping(settings(name, dtype="bfloat16")), TEXTS).dtype == jnp.bfloat16
+
+
+@pytest.mark.parametrize("name", VIDEO_READERS)
+def test_a_config_gives_a_reader_of_videos_its_sizes_and_dtype(settings, name):
+    given = {"head_layers": 3, "hops": 4}
+    assert build(from_mapping(settings(name, **given)), VIDEOS) == VIDEO_READERS[name]
+    assert build(from_mapping(settings(name, dtype="bfloat16")), VIDEOS).dtype == jnp.bfloat16
 
 
 @pytest.mark.parametrize("name", RECOMMENDERS)

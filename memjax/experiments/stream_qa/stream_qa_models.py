@@ -11,6 +11,10 @@ from memjax.experiments.stream_qa.stream_qa_config import ModelConfig, StreamQAC
 from memjax.memories.registration import size_fields
 from memjax.models import (
     DIEN,
+    EMN,
+    ESA,
+    EVQA,
+    HCRN,
     MSAN,
     RUM,
     AttentionSumReader,
@@ -64,6 +68,12 @@ DIRECT = {
     ),
     "multi_stream": Direct("Multi-Stream", _published(MultiStream)),
     "msan": Direct("MSAN", _published(MSAN)),
+    "e_vqa": Direct("E-VQA", lambda shape, model: EVQA(shape, model.width, model.head_layers, jnp.dtype(model.dtype))),
+    "e_mn": Direct(
+        "E-MN", lambda shape, model: EMN(shape, model.width, model.head_layers, jnp.dtype(model.dtype), model.hops)
+    ),
+    "e_sa": Direct("E-SA", lambda shape, model: ESA(shape, model.width, model.head_layers, jnp.dtype(model.dtype))),
+    "hcrn": Direct("HCRN", lambda shape, model: HCRN(shape, model.width, model.head_layers, jnp.dtype(model.dtype))),
     "gru4rec": Direct("GRU4REC", _published(GRU4Rec)),
     "caser": Direct("Caser", _published(Caser)),
     "rum": Direct("RUM, items", _published(RUM)),
