@@ -377,6 +377,29 @@ def choices(found: dict) -> list[str]:
     return lines
 
 
+def videos(found: dict) -> list[str]:
+    """How many answers about films are right: by the type of the question, and by where the answer is seen."""
+    first = next(iter(found["runs"].values()))["metrics"]["tags"]
+    places = [("type", name) for name in first["type"]] + [("place", name) for name in ("early", "later")]
+    head = [
+        "right %",
+        "all",
+        *(name for _, name in places),
+        "bytes of state",
+        "parameters",
+        "seeds",
+        "steps",
+        "minutes",
+    ]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for row, runs in by_row(found["runs"]).items():
+        split = [[run["metrics"]["tags"][tag][name]["accuracy"] for run in runs] for tag, name in places]
+        cells = map(percent, [[run["metrics"]["accuracy"] for run in runs], *split])
+        minutes = f"{mean(run['seconds'] for run in runs) / 60:.0f}"
+        lines.append(f"| {' | '.join([row, *cells, *sizes_of(runs), minutes])} |")
+    return lines
+
+
 def percent_of(values: list[float | None]) -> str:
     """As `percent`; "-" for what a system does not have."""
     known = [value for value in values if value is not None]

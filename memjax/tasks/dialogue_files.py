@@ -130,12 +130,10 @@ def _tvqa(folder: Path) -> dict[Split, list[Dialogue]]:
 
 
 def _subtitle(where: str, row: Any) -> tuple[float, str]:
-    start = row.get("start") if isinstance(row, dict) else None
-    require(
-        isinstance(start, (int, float)) and 0 <= start < math.inf and isinstance(row.get("text"), str),
-        f"{where}: a subtitle must have a text, and a start in seconds",
-    )
-    return float(start), row["text"]
+    start, text = (row.get("start"), row.get("text")) if isinstance(row, dict) else (None, None)
+    fits = isinstance(start, (int, float)) and 0 <= start < math.inf and isinstance(text, str)
+    require(fits, f"{where}: a subtitle must have a text, and a start in seconds")
+    return float(str(start)), str(text)
 
 
 def _clips(folder: Path, name: str, said: dict[str, list[tuple[float, str]]]) -> list[Dialogue]:
@@ -143,14 +141,15 @@ def _clips(folder: Path, name: str, said: dict[str, list[tuple[float, str]]]) ->
     asked: dict[str, list[ChoiceQuestion]] = {}
     for where, row in _lines(folder, name):
         clip, right = row.get("vid_name"), row.get("answer_idx")
-        require(clip in said, f"{where}: {TVQA_SUBTITLES} has no clip {clip!r}")
-        texts = [row.get(key) for key in ("q", *(f"a{i}" for i in range(TVQA_CHOICES)))]
-        require(_texts(texts), f"{where}: it must have q and a0 to a{TVQA_CHOICES - 1}")
+        require(isinstance(clip, str) and clip in said, f"{where}: {TVQA_SUBTITLES} has no clip {clip!r}")
+        given = [row.get(key) for key in ("q", *(f"a{i}" for i in range(TVQA_CHOICES)))]
+        require(_texts(given), f"{where}: it must have q and a0 to a{TVQA_CHOICES - 1}")
+        question, *choices = given
         require(str(right) in map(str, range(TVQA_CHOICES)), f"{where}: answer_idx is {right!r}, not 0 to 4")
         begin = _begin(where, row.get("ts"))
         # The turn that is being said when the moment begins.
         turn = None if begin is None else max(0, bisect_right([start for start, _ in said[clip]], begin) - 1)
-        asked.setdefault(clip, []).append(ChoiceQuestion(texts[0], tuple(texts[1:]), int(str(right)), turn))
+        asked.setdefault(clip, []).append(ChoiceQuestion(question, tuple(choices), int(right), turn))
     return [
         Dialogue(clip, tuple(text for _, text in said[clip]), tuple(own)) for clip, own in asked.items() if said[clip]
     ]
@@ -168,7 +167,7 @@ def _begin(where: str, moment: Any) -> float | None:
     return None if math.isnan(seconds) else seconds
 
 
-def _lines(folder: Path, name: str) -> Iterator[tuple[str, dict]]:
+def _lines(folder: Path, name: str) -> Iterator[tuple[str, Any]]:
     path, text = _read(folder, name)
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():

@@ -1,6 +1,7 @@
 """Questions about dialogues with several choices: a turn is a segment, and each question reads its dialogue anew."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -144,7 +145,7 @@ class Dialogues:
             part.streams.append(id_table(segments, self.spec.words))
         return part
 
-    def _read_as(self, words: list[str]) -> tuple[int, ...]:
+    def _read_as(self, words: Sequence[str]) -> tuple[int, ...]:
         return tuple(self._ids.get(word, UNKNOWN) for word in words)
 
 

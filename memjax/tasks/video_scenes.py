@@ -76,7 +76,8 @@ def made_scene(rng: np.random.Generator, frames: int) -> Scene:
     actors: list[Actor] = []
     for act, kind in enumerate(acts):
         for motion, path in _PLANS[kind](rng, frames):
-            actors.append(Actor(*next(names), act, motion, path))
+            shape, colour = next(names)
+            actors.append(Actor(shape, colour, act, motion, path))
     return Scene(acts, tuple(actors), frames)
 
 

@@ -61,7 +61,8 @@ def prepare(source: Path, features: Path, data_dir: Path, *, frames: int = 0) ->
         MemjaxError: for what is missing, damaged or of another kind.
     """
     require(frames >= 0, f"frames must be at least 0, not {frames}")
-    require(guarded(features, features.is_dir), f"there is no folder of features {features}")
+    for folder in (source, features):
+        require(guarded(folder, folder.is_dir), f"there is no folder {folder}; name ActivityNet-QA's, and yours")
     asked = {split: _questions(source, name) for split, name in FILES.items()}
     classes = {answer for answer, _ in Counter(one.answer for one in asked["train"]).most_common(CLASSES)}
     rare = sum(one.answer not in classes for one in asked["train"])
@@ -83,19 +84,21 @@ def _features_of(folder: Path, name: str) -> Path | None:
 
 def _questions(source: Path, name: str) -> list[_Question]:
     questions, answers = (_rows(source, f"{name}_{kind}.json") for kind in "qa")
-    by_id = {row.get("question_id"): row for row in answers}
+    by_id = {str(row.get("question_id")): row for row in answers}
     found = []
     for row in questions:
-        where = f"{source}: question {row.get('question_id')!r:.60} of {name}"
-        answer = by_id.get(row.get("question_id"))
-        require(answer is not None, f"{where} has no answer")
-        texts = row.get("video_name"), row.get("question"), answer.get("answer")
+        own = str(row.get("question_id"))
+        where = f"{source}: question {own!r:.60} of {name}"
+        require(own in by_id, f"{where} has no answer")
+        answer = by_id[own]
+        texts = [row.get("video_name"), row.get("question"), answer.get("answer")]
         require(all(isinstance(text, str) and text for text in texts), f"{where} lacks a video, a text or an answer")
-        kind = answer.get("type")
-        require(kind in range(len(KINDS)), f"{where}: its type is {kind!r:.20}, not 0 to {len(KINDS) - 1}")
+        video, question, said = map(str, texts)
+        kind = str(answer.get("type"))
+        require(kind in map(str, range(len(KINDS))), f"{where}: its type is {kind:.20}, not 0 to {len(KINDS) - 1}")
         # The name becomes one of a file.
-        require(texts[0] == Path(texts[0]).name, f"{where}: {texts[0]!r:.60} cannot be the name of a video")
-        found.append(_Question(*texts, KINDS[kind]))
+        require(video == Path(video).name, f"{where}: {video!r:.60} cannot be the name of a video")
+        found.append(_Question(video, question, said, KINDS[int(kind)]))
     return found
 
 
