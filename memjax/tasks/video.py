@@ -9,11 +9,12 @@ from memjax.checks import at_least, at_most
 from memjax.errors import require
 from memjax.tasks.stream_task import Batch, Split, TaskShape, check_indices
 from memjax.tasks.video_questions import ANSWERS, PLACES, TYPES, FilmQuestion, asked, longest, possible, vocabulary
-from memjax.tasks.video_scenes import ACTS, SIZE, Scene, drawn, made_scene
+from memjax.tasks.video_scenes import ACTS, Scene, drawn, made_scene
 from memjax.tasks.words import id_table
 from memjax.typing import SPLITS
 
-FILTERS, PATCH, STRIDE = 24, 8, 4  # of the convolution
+PATCH = 5  # pixels of a filter's side
+CELLS = 4  # on a side, in which the means of some filters are taken
 KEPT = 4096  # films whose features are not made again
 MOST_FRAMES = 10_000
 
@@ -25,7 +26,7 @@ class VideoSpec:
     Attributes:
         frames: of a film; a multiple of its acts.
         segment: N, the frames of a segment.
-        features: d, the numbers of a frame.
+        features: d, the numbers of a frame; a multiple of 32.
         train: how many films; each is asked one question of each type.
         valid: the same.
         test: the same.
@@ -51,6 +52,11 @@ class VideoSpec:
             self.frames % len(ACTS) == 0 and self.frames >= 2 * len(ACTS),
             f"frames must be a multiple of the {len(ACTS)} acts, at least two each, not {self.frames}",
         )
+        require(
+            self.features % (2 * CELLS**2) == 0,
+            f"features must be a multiple of {2 * CELLS**2}: half of them are maxima of filters, half means in "
+            f"{CELLS**2} cells; not {self.features}",
+        )
 
 
 class Video:
@@ -60,7 +66,8 @@ class Video:
     It is asked one question of each of six types, as ActivityNet-QA's are: where one moves, on which side of another it
     is, what comes after it, what colour the one is that moves so, how many there are of a colour, whether two meet.
     Each question is an example of its own, asked at the film's end. A frame is the features of a fixed random
-    convolution (patches of 8 x 8 pixels, ReLU, a random projection), less their mean, over their standard deviation.
+    convolution (patches of 5 x 5 pixels, ReLU): the maximum of each filter over the frame, which is the same wherever a
+    shape is, and the means of a sixteenth of them in 4 x 4 cells; less their mean, over their standard deviation.
     Tags: "type", and "place", whether the act of the answer is in the first half (`early`) or `later`; `several` where
     all acts count.
 
@@ -81,11 +88,9 @@ class Video:
         self.spec, self.answers = spec, ANSWERS
         self.vocabulary = ("<pad>", *vocabulary())
         self._ids = {word: place for place, word in enumerate(self.vocabulary)}
-        rng = np.random.default_rng(spec.seed)
-        patches = -(-(SIZE - PATCH + 1) // STRIDE)
-        self._filters = rng.normal(size=(PATCH * PATCH * 3, FILTERS)).astype(np.float32) / PATCH
-        project = rng.normal(size=(patches * patches * FILTERS, spec.features)) / patches
-        self._project = project.astype(np.float32)
+        rng, filters = np.random.default_rng(spec.seed), spec.features // 2
+        self._filters = rng.normal(size=(PATCH * PATCH * 3, filters)).astype(np.float32) / PATCH
+        self._bias = rng.uniform(-0.5, 0, filters).astype(np.float32)
         self._scale = np.float32(0), np.float32(1)
         sample = np.concatenate([self._features(self.scene("train", film)) for film in range(8)])
         self._scale = sample.mean(0), sample.std(0)
@@ -152,7 +157,14 @@ class Video:
     def _features(self, scene: Scene) -> np.ndarray:
         """Of each frame, `[F, d]`."""
         film = drawn(scene)
-        patches = np.lib.stride_tricks.sliding_window_view(film, (PATCH, PATCH), axis=(1, 2))[:, ::STRIDE, ::STRIDE]
-        seen = np.maximum(patches.reshape(*patches.shape[:3], -1) @ self._filters, 0)
+        patches = np.lib.stride_tricks.sliding_window_view(film, (PATCH, PATCH), axis=(1, 2))
+        # Of black patches all filters are 0, for no bias is above: they are left out.
+        lit = np.lib.stride_tricks.sliding_window_view(film.any(-1), (PATCH, PATCH), axis=(1, 2)).any((-2, -1))
+        frame, row, column = np.nonzero(lit)
+        seen = np.maximum(patches[frame, row, column].reshape(len(frame), -1) @ self._filters + self._bias, 0)
+        maxima = np.maximum.reduceat(seen, np.searchsorted(frame, np.arange(len(film))))
+        some = np.zeros((*lit.shape, seen.shape[1] // CELLS**2), np.float32)
+        some[frame, row, column] = seen[:, : some.shape[-1]]
+        cells = some.reshape(len(film), CELLS, -1, CELLS, lit.shape[2] // CELLS, some.shape[-1]).mean((2, 4))
         mean, spread = self._scale
-        return (seen.reshape(len(film), -1) @ self._project - mean) / spread
+        return (np.concatenate([maxima, cells.reshape(len(film), -1)], axis=1) - mean) / spread

@@ -108,7 +108,7 @@ def test_features_that_are_none_are_one_clear_line(raw):
     (raw / "features" / "test0.npy").write_bytes(b"\x93NUMPY")
     with pytest.raises(MemjaxError, match=r"test0\.npy cannot be read"):
         made(raw)
-    with pytest.raises(MemjaxError, match="there is no folder .*none; name ActivityNet-QA's, and yours"):
+    with pytest.raises(MemjaxError, match=r"there is no folder .*none; name ActivityNet-QA's, and yours"):
         prepare(raw / "dataset", raw / "none", raw / "data")
     with pytest.raises(MemjaxError, match=r"there is no folder .*none"):
         prepare(raw / "none", raw / "features", raw / "data")

@@ -10,7 +10,7 @@ from memjax.errors import MemjaxError
 from memjax.tasks.video_questions import ANSWERS, TYPES, longest
 from memjax.tasks.video_scenes import ACTS, COLOURS, RADIUS, SHAPES, SIZE, covered, drawn
 
-SMALL = {"frames": 48, "segment": 5, "features": 16, "train": 300, "valid": 4, "test": 4, "seed": 3}
+SMALL = {"frames": 48, "segment": 5, "features": 32, "train": 300, "valid": 4, "test": 4, "seed": 3}
 
 
 @pytest.fixture(scope="module")
@@ -131,9 +131,25 @@ def test_shapes_can_be_told_apart():
 
 def test_features_are_of_size_one_and_tell_colours_and_places_apart(task):
     stream = task.examples("train", np.arange(0, 600, 6))["stream"]
-    flat = stream.reshape(100, -1, 16)[:, :48]
+    flat = stream.reshape(100, -1, 32)[:, :48]
     assert abs(flat.mean()) < 0.1 and 0.8 < flat.std() < 1.2
-    assert np.linalg.matrix_rank(flat.reshape(-1, 16)) == 16
+    assert np.linalg.matrix_rank(flat.reshape(-1, 32)) == 32
+
+
+def test_features_are_maxima_of_a_convolution_over_the_frame_and_means_in_its_cells(task):
+    scene = task.scene("train", 5)
+    film, found = drawn(scene), task._features(scene)
+    for frame in (0, 30, 47):
+        maps = np.zeros((28, 28, 16))
+        for row in range(28):
+            for column in range(28):
+                # Patches are read colour by colour.
+                patch = film[frame, row : row + 5, column : column + 5].transpose(2, 0, 1).reshape(-1)
+                maps[row, column] = np.maximum(patch @ task._filters + task._bias, 0)
+        cells = [maps[7 * i : 7 * i + 7, 7 * j : 7 * j + 7, :1].mean((0, 1)) for i in range(4) for j in range(4)]
+        mean, spread = task._scale
+        wanted = (np.concatenate([maps.max((0, 1)), *cells]) - mean) / spread
+        np.testing.assert_allclose(found[frame], wanted, atol=1e-4)
 
 
 def test_an_example_depends_on_seed_split_and_index_alone(task):
@@ -152,6 +168,7 @@ def test_an_example_depends_on_seed_split_and_index_alone(task):
         ({"frames": 50}, "frames must be a multiple of the 12 acts, at least two each, not 50"),
         ({"frames": 12}, "frames must be a multiple of the 12 acts"),
         ({"features": 0}, "features must be at least 1"),
+        ({"features": 48}, "features must be a multiple of 32"),
         ({"segment": 10**6}, "segment must be at most"),
         ({"seed": -1}, "seed must be at least 0"),
     ],
