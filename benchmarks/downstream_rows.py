@@ -1,4 +1,4 @@
-"""The rows of clicks, learners and stories: row -> what comes behind the config's first word, and which flags."""
+"""The rows of clicks, learners, stories and spans: row -> what comes behind the config's first word, and which flags."""
 
 from evidence_rows import ABLATIONS
 
@@ -61,4 +61,15 @@ STORIES = {
     "Multi-Hop Reason": ("system=multi_hop", ()),
     **OF_REHEARSAL,
     **{f"segments of {words}": ("memory=rehearsal", (f"--config.task.words={words}",)) for words in (10, 40)},
+}
+# LEMN, Table 3, and what it leaves out: rules, and the bound of BiDAF that sees everything.
+SPANS = {
+    "fifo": ("policy=fifo", ()),
+    "st": ("policy=st", ()),
+    "s": ("policy=s", ()),
+    "im": ("policy=im", ()),
+    "lifo": ("policy=lifo", ()),
+    "uniform": ("policy=uniform", ()),
+    "BiDAF whole": ("system=whole", ()),
+    **{f"{policy} held": (f"policy={policy},reward=held", ()) for policy in ("st", "s", "im")},
 }

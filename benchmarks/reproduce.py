@@ -17,6 +17,7 @@
     python benchmarks/reproduce.py learners --data_dir=data [--only=gru4rec]         fold 1; of ASSISTments 2017
     python benchmarks/reproduce.py recommendation --data_dir=data                    of ml-1m.txt.gz
     python benchmarks/reproduce.py stories --data_dir=data                           of fairytaleqa.tar.gz
+    python benchmarks/reproduce.py spans --data_dir=data [--only=fifo,st]            of fairytaleqa.tar.gz
 
 Every run is a `memjax train` command, kept with its figures in results/TABLE.json, and can be stopped and taken up at
 any time. Several of these side by side, with different --only, share the work: --collect alone writes the file. What is
@@ -34,7 +35,7 @@ import sys
 from pathlib import Path
 
 import jax
-from downstream_rows import LEARNERS, RECOMMENDATION, STORIES
+from downstream_rows import LEARNERS, RECOMMENDATION, SPANS, STORIES
 from evidence_rows import ABLATIONS, BASELINES, DEMO, MEDIUM, SMALL, VARIANTS
 
 from memjax import tasks
@@ -157,6 +158,7 @@ TABLES = (
     "recall",
     "recommendation",
     "retention",
+    "spans",
     "stories",
 )
 
@@ -178,10 +180,11 @@ def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str
             for name in BASELINES
             for kind, extra in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
         }
-    if table in ("learners", "recommendation", "stories"):
+    if table in ("learners", "recommendation", "spans", "stories"):
         config, rows = {
             "learners": ("learners.py:assist2017", LEARNERS),
             "recommendation": ("clicks.py:ml1m", RECOMMENDATION),
+            "spans": ("spans.py:fairytales", SPANS),
             "stories": ("stories.py:fairytales", STORIES),
         }[table]
         return {

@@ -366,6 +366,20 @@ def stories(found: dict) -> list[str]:
     return [*lines, f"| a guess | {guess:.3f} |" + " |" * (len(head) - 2)]
 
 
+def spans(found: dict) -> list[str]:
+    """Exact match and F1 of the answers, F1 by where they stand, and how many were held in the end."""
+    head = ["policy", "exact match %", "F1 %", "early F1 %", "later F1 %", "held %", "seeds", "steps", "minutes"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for row, runs in by_row(found["runs"]).items():
+        every = [run["metrics"] for run in runs]
+        places = ([own["tags"]["place"][place]["f1"] for own in every] for place in ("early", "later"))
+        shares = ([own[name] for own in every] for name in ("accuracy", "f1"))
+        cells = map(percent, (*shares, *places, [own["held"] for own in every]))
+        minutes = f"{mean(run['seconds'] for run in runs) / 60:.0f}"
+        lines.append(f"| {' | '.join([row, *cells, str(len(runs)), format(runs[0]['step'], ','), minutes])} |")
+    return lines
+
+
 def percent_of(values: list[float | None]) -> str:
     """As `percent`; "-" for what a system does not have."""
     known = [value for value in values if value is not None]

@@ -193,9 +193,7 @@ def held_words(blocks: Int[Array, "T W"], held: Int[Array, "N"]) -> Int[Array, "
     return jnp.where(held[:, None] >= 0, blocks[held], PAD)
 
 
-def answer_from(
-    base: BiDAF, blocks: Int[Array, "N W"], query: Int[Array, "Q"], key: Key | None = None
-) -> SpanLogits:
+def answer_from(base: BiDAF, blocks: Int[Array, "N W"], query: Int[Array, "Q"], key: Key | None = None) -> SpanLogits:
     """What BiDAF answers when blocks one after another are its text.
 
     Args:

@@ -108,9 +108,7 @@ def _members(path: Path) -> Iterator[tuple[str, bytes]]:
 def _question(row: Mapping[str, str], numbers: list[str]) -> StoryQuestion:
     others = tuple(answer for i in range(2, 7) if (answer := row.get(f"answer{i}", "")))
     explicit = row.get("ex-or-im1") == "explicit"
-    return StoryQuestion(
-        row["question"], row["answer1"], row["attribute1"], _section(row, numbers), others, explicit
-    )
+    return StoryQuestion(row["question"], row["answer1"], row["attribute1"], _section(row, numbers), others, explicit)
 
 
 def _section(row: Mapping[str, str], numbers: list[str]) -> int | None:

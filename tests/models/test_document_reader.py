@@ -116,7 +116,7 @@ def test_with_a_key_inputs_are_dropped_and_evictions_drawn():
 def test_a_policy_learns_from_the_probability_of_what_it_did(policy):
     params, _, _ = made(policy)
     retain = functools.partial(reader(policy).apply, method="retain")
-    loss = lambda params: (retain(params, BLOCKS, jax.random.key(0)).log_prob * jnp.arange(T)).sum()  # noqa: E731
+    loss = lambda params: (retain(params, jnp.asarray(BLOCKS), jax.random.key(0)).log_prob * jnp.arange(T)).sum()  # noqa: E731
     gradient = jax.jit(jax.grad(loss))(params)["params"]
     assert all((np.abs(leaf) > 0).any() for leaf in jax.tree.leaves(gradient["evictor"]))
 
@@ -124,7 +124,8 @@ def test_a_policy_learns_from_the_probability_of_what_it_did(policy):
 def test_of_a_whole_document_bidaf_answers_as_a_buffer_that_holds_it_all():
     params, _, answer = made()
     base = BiDAF(WORDS, WIDTH, 2, 0.3)
-    whole = base.apply({"params": params["params"]["base"]}, BLOCKS, QUERY, method=answer_from)
+    own = {"params": params["params"]["base"]}
+    whole = base.apply(own, jnp.asarray(BLOCKS), jnp.asarray(QUERY), method=answer_from)
     assert_close(answer(params, BLOCKS, jnp.arange(T), QUERY), whole, 1e-6)
 
 

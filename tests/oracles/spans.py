@@ -38,7 +38,8 @@ def embedded(p, ids):
 
 def read(p, blocks):
     """blocks: lists of ids without padding. The last states of each, and all states, one after another."""
-    lasts, states = zip(*(read_both_ways(p["contextual"], embedded(p, block)) for block in blocks))
+    each = [read_both_ways(p["contextual"], embedded(p, block)) for block in blocks]
+    lasts, states = zip(*each, strict=True)
     return np.array(lasts), np.concatenate(states)
 
 
@@ -52,7 +53,9 @@ def bidaf(p, blocks, query):
     _, question = read(p, [query])
     scores = np.array([[similarity(p, h, u) for u in question] for h in text])
     summed = softmax(scores.max(1)) @ text
-    flow = np.array([np.concatenate([h, a, h * a, h * summed]) for h, s in zip(text, scores) for a in [softmax(s) @ question]])
+    flow = np.array(
+        [np.concatenate([h, a, h * a, h * summed]) for h, s in zip(text, scores) for a in [softmax(s) @ question]]
+    )
     states, layer = flow, 0
     while f"modelling_{layer}" in p:
         _, states = read_wide(p[f"modelling_{layer}"], states)

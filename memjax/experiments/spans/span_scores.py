@@ -30,9 +30,7 @@ class SpanScores(NamedTuple):
     f1: Float[Array, ""]
 
 
-def squad_scores(
-    said: Int[Array, "P"], answers: Int[Array, "A W"]
-) -> tuple[Float[Array, ""], Float[Array, ""]]:
+def squad_scores(said: Int[Array, "P"], answers: Int[Array, "A W"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """Exact match and F1 of what was said, by SQuAD's rule: the best with any of the answers; articles do not count.
 
     `f1 = 2 n / (scored words said + those of the answer)`, n how many words they have in common, each as often as it is

@@ -167,7 +167,9 @@ def _of_whole(config: SpansConfig, shape: SpansShape) -> tuple[str, tuple[Phase,
     model = config.model
     reader = BiDAF(shape.known, model.width, model.layers, model.dropout)
     loss, measure = whole_objective(reader, model.longest), partial(measure_whole, reader, model.longest)
-    return "BiDAF, whole document", (Phase("train", config.training.steps, partial(_init_whole, reader), loss, measure),)
+    return "BiDAF, whole document", (
+        Phase("train", config.training.steps, partial(_init_whole, reader), loss, measure),
+    )
 
 
 def _init(reader: DocumentReader, key: Key, example: Example) -> Params:
