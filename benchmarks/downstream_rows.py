@@ -1,4 +1,4 @@
-"""The rows of clicks, learners, stories and spans: row -> what comes behind the config's first word, and which flags."""
+"""Rows of clicks, learners, stories and spans: row -> what comes behind the config's first word, and which flags."""
 
 from evidence_rows import ABLATIONS
 

@@ -132,15 +132,16 @@ def _pages(folder: Path, name: str) -> list[list[Document]]:
 
 def _documents(folder: Path, where: str, row: Any, texts: dict[str, str]) -> list[Document]:
     answer = row.get("Answer") if isinstance(row, dict) else None
-    require(isinstance(answer, dict) and isinstance(row.get("Question"), str), f"{where}: it has no Question or Answer")
+    if not isinstance(answer, dict) or not isinstance(row.get("Question"), str):
+        raise MemjaxError(f"{where}: it has no Question or Answer")
     said = [answer.get("Value"), *_list(where, answer, "Aliases")]
     require(all(isinstance(text, str) for text in said), f"{where}: its Value and Aliases must be texts")
-    answers = tuple(dict.fromkeys(said))
+    answers = tuple(dict.fromkeys(map(str, said)))
     question, found = SpanQuestion(row["Question"], answers, answers), []
     for page in _list(where, row, "EntityPages"):
         name = page.get("Filename") if isinstance(page, dict) else None
-        inside = isinstance(name, str) and name and not Path(name).is_absolute() and ".." not in Path(name).parts
-        require(inside, f"{where}: the Filename of a page is {name!r:.80}, not a file of {EVIDENCE}")
+        if not isinstance(name, str) or not name or Path(name).is_absolute() or ".." in Path(name).parts:
+            raise MemjaxError(f"{where}: the Filename of a page is {name!r:.80}, not a file of {EVIDENCE}")
         if name not in texts:
             texts[name] = read_text(folder / EVIDENCE / name)
         found.append(Document((texts[name],), (question,)))

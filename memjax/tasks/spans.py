@@ -105,7 +105,7 @@ def _check(shape: SpansShape, batch: Batch) -> None:
     check_ids("spans end", last, 0, words.shape[1])
     there = (first <= last) & (words[np.arange(rows), last] != PAD)
     require(there.all(), "a span ends before it begins, or behind its document")
-    require((batch["answers"] >= UNSCORED).any(axis=2).any(axis=1).all(), "a question has no answer that can be scored")
+    require((batch["answers"] >= UNSCORED).any(axis=(1, 2)).all(), "a question has no answer that can be scored")
     check_tags(batch, shape.tags)
 
 

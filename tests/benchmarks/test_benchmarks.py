@@ -101,6 +101,24 @@ def test_every_row_of_needles_can_be_trained(reproduce):
         prepare(read_settings([*shlex.split(command), "--config.training.batch_size=256"])[0])  # 8 devices here
 
 
+def test_spans_have_a_row_for_each_policy_and_one_for_whole_documents(reproduce, monkeypatch):
+    wanted = reproduce.commands("spans", 1, "FOLDER")
+    configs = {row: reproduce.config_of(command) for (row, _), command in wanted.items()}
+    policies = ["fifo", "st", "s", "im", "lifo", "uniform"]
+    assert all(configs[policy]["model"]["policy"] == policy for policy in policies)
+    assert configs["st held"]["training"]["reward"] == "held" and configs["BiDAF whole"]["system"] == "whole"
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    tables = importlib.import_module("tables_of_runs")
+    tags = {"place": {"early": {"f1": 0.3}, "later": {"f1": 0.1}}}
+    run = {"row": "st", "step": 900, "seconds": 600.0}
+    run["metrics"] = {"accuracy": 0.1, "f1": 0.25, "held": 0.5, "tags": tags}
+    assert tables.spans({"runs": {"st, seed 0": run}}) == [
+        "| policy | exact match % | F1 % | early F1 % | later F1 % | held % | seeds | steps | minutes |",
+        "|---|---|---|---|---|---|---|---|---|",
+        "| st | 10.0 | 25.0 | 30.0 | 10.0 | 50.0 | 1 | 900 | 10 |",
+    ]
+
+
 def test_layers_and_memories_in_babilong_stand_in_one_table(reproduce, monkeypatch):
     wanted = reproduce.commands("babilong", 2, "FOLDER")
     configs = {row: reproduce.config_of(command) for (row, seed), command in wanted.items() if seed == 1}

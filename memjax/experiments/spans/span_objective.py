@@ -1,12 +1,14 @@
 """What is minimised and measured where the answer is a span of what a buffer holds, or of a whole document."""
 
+from typing import cast
+
 import jax
 import jax.numpy as jnp
 
 from memjax.experiments.spans.span_scores import Reward, SpanScores, rollout, span_scores
 from memjax.memories.policies import policies
-from memjax.models import BiDAF, DocumentReader
-from memjax.models.document_reader import answer_from
+from memjax.models import BiDAF, DocumentReader, SpanLogits
+from memjax.models.document_reader import Retained, answer_from
 from memjax.training.actor_critic import ActorCritic, actor_critic_loss
 from memjax.training.evaluate import MetricSums
 from memjax.training.objective import Example, Loss, Metrics, mean_objective
@@ -60,10 +62,8 @@ def spans_objective(reader: DocumentReader, longest: int, config: ActorCritic, r
     def one(params: Params, frozen: Params, example: Example) -> Metrics:
         key, draw_key, drop_key = jax.random.split(example["key"], 3)
         base = _by_fifo(reader, params, example, longest, key)
-        retained = reader.apply(params, example["stream"], draw_key, method="retain")
-        held = retained.held[-1]
-        logits = reader.apply(params, example["stream"], held, example["query"], drop_key, method="answer")
-        scores = span_scores(logits, held, example, longest)
+        retained = _retained(reader, params, example, draw_key)
+        scores = _of_held(reader, params, example, longest, retained.held[-1], drop_key)
         brought = reward(retained, example, scores.f1)
         loss, parts = actor_critic_loss(rollout(retained, example, brought), jnp.zeros(()), config)
         blocks = (example["stream"] != 0).any(1).sum()
@@ -99,10 +99,8 @@ def measure_reader(reader: DocumentReader, longest: int, params: Params, example
     blocks = example["stream"]
     # By the document, so that every test is the same.
     key = jax.random.fold_in(jax.random.key(0), (blocks * (1 + jnp.arange(blocks.shape[1]))).sum())
-    retained = reader.apply(params, blocks, policies[reader.policy].test_key(key), method="retain")
-    held = retained.held[-1]
-    logits = reader.apply(params, blocks, held, example["query"], method="answer")
-    return _measured(span_scores(logits, held, example, longest))
+    retained = _retained(reader, params, example, policies[reader.policy].test_key(key))
+    return _measured(_of_held(reader, params, example, longest, retained.held[-1], None))
 
 
 def measure_whole(reader: BiDAF, longest: int, params: Params, example: Example) -> MetricSums:
@@ -117,17 +115,27 @@ def measure_whole(reader: BiDAF, longest: int, params: Params, example: Example)
     return _measured(_of_all(reader, params, example, longest, None))
 
 
+def _retained(reader: DocumentReader, params: Params, example: Example, key: Key | None) -> Retained:
+    return cast(Retained, reader.apply(params, example["stream"], key, method="retain"))
+
+
+def _of_held(
+    reader: DocumentReader, params: Params, example: Example, longest: int, held: Int[Array, "N"], key: Key | None
+) -> SpanScores:
+    logits = reader.apply(params, example["stream"], held, example["query"], key, method="answer")
+    return span_scores(cast(SpanLogits, logits), held, example, longest)
+
+
 def _by_fifo(reader: DocumentReader, params: Params, example: Example, longest: int, key: Key) -> SpanScores:
     draw_key, drop_key = jax.random.split(key)
     held = fifo_blocks(example, reader.entries, draw_key)
-    logits = reader.apply(params, example["stream"], held, example["query"], drop_key, method="answer")
-    return span_scores(logits, held, example, longest)
+    return _of_held(reader, params, example, longest, held, drop_key)
 
 
 def _of_all(reader: BiDAF, params: Params, example: Example, longest: int, key: Key | None) -> SpanScores:
     blocks = example["stream"]
     logits = reader.apply(params, blocks, example["query"], key, method=answer_from)
-    return span_scores(logits, jnp.arange(len(blocks)), example, longest)
+    return span_scores(cast(SpanLogits, logits), jnp.arange(len(blocks)), example, longest)
 
 
 def _shown(scores: SpanScores) -> Metrics:
