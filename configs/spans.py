@@ -38,7 +38,7 @@ def get_config(arg: str = "fairytales") -> ConfigDict:
     config.actor_critic = ConfigDict({"discount": 0.99, "trace": 1.0, "entropy": 0.01, "value": 0.5})
 
     # 142 steps are one pass over train. BiDAF on whole documents takes as many steps as the reader alone.
-    base, joint = (2000, 1000) if values["system"] == "buffer" else (0, 2000)
+    base, joint = (2000, 1500) if values["system"] == "buffer" else (0, 2000)
     config.optimizer = ConfigDict({"learning_rate": 1e-3, "warmup_steps": 100, "decay_steps": 500, "clip_norm": 5.0})
     config.training = ConfigDict({"base_steps": base, "steps": joint, "batch_size": 32, "microbatches": 1})
     config.training.update(seed=values["seed"], log_every=50, validate_every=250, validate_examples=192)
