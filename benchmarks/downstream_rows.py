@@ -72,3 +72,14 @@ VIDEO = {
     **OF_GRU,
     **OF_REHEARSAL,
 }
+# LEMN, Table 3, and what it leaves out: rules, and the bound of BiDAF that sees everything.
+SPANS = {
+    "fifo": ("policy=fifo", ()),
+    "st": ("policy=st", ()),
+    "s": ("policy=s", ()),
+    "im": ("policy=im", ()),
+    "lifo": ("policy=lifo", ()),
+    "uniform": ("policy=uniform", ()),
+    "BiDAF whole": ("system=whole", ()),
+    **{f"{policy} held": (f"policy={policy},reward=held", ()) for policy in ("st", "s", "im")},
+}

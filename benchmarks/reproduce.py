@@ -19,6 +19,7 @@
     python benchmarks/reproduce.py stories --data_dir=data                           of fairytaleqa.tar.gz
     python benchmarks/reproduce.py video [--only=rehearsal,E-SA]
     python benchmarks/reproduce.py dialogue --data_dir=data                          of DREAM's folder dream
+    python benchmarks/reproduce.py spans --data_dir=data [--only=fifo,st]            of fairytaleqa.tar.gz
 
 Every run is a `memjax train` command, kept with its figures in results/TABLE.json, and can be stopped and taken up at
 any time. Several of these side by side, with different --only, share the work: --collect alone writes the file. What is
@@ -36,7 +37,7 @@ import sys
 from pathlib import Path
 
 import jax
-from downstream_rows import DIALOGUE, LEARNERS, RECOMMENDATION, STORIES, VIDEO
+from downstream_rows import DIALOGUE, LEARNERS, RECOMMENDATION, SPANS, STORIES, VIDEO
 from evidence_rows import ABLATIONS, BASELINES, DEMO, MEDIUM, SMALL, VARIANTS
 
 from memjax import tasks
@@ -160,6 +161,7 @@ TABLES = (
     "recall",
     "recommendation",
     "retention",
+    "spans",
     "stories",
     "video",
 )
@@ -182,11 +184,12 @@ def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str
             for name in BASELINES
             for kind, extra in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
         }
-    if table in ("dialogue", "learners", "recommendation", "stories", "video"):
+    if table in ("dialogue", "learners", "recommendation", "spans", "stories", "video"):
         config, rows = {
             "dialogue": ("dialogues.py:dream", DIALOGUE),
             "learners": ("learners.py:assist2017", LEARNERS),
             "recommendation": ("clicks.py:ml1m", RECOMMENDATION),
+            "spans": ("spans.py:fairytales", SPANS),
             "stories": ("stories.py:fairytales", STORIES),
             "video": ("video.py:shapes", VIDEO),
         }[table]

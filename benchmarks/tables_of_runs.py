@@ -381,22 +381,27 @@ def videos(found: dict) -> list[str]:
     """How many answers about films are right: by the type of the question, and by where the answer is seen."""
     first = next(iter(found["runs"].values()))["metrics"]["tags"]
     places = [("type", name) for name in first["type"]] + [("place", name) for name in ("early", "later")]
-    head = [
-        "right %",
-        "all",
-        *(name for _, name in places),
-        "bytes of state",
-        "parameters",
-        "seeds",
-        "steps",
-        "minutes",
-    ]
+    head = ["right %", "all", *(name for _, name in places), *"state bytes,parameters,seeds,steps,minutes".split(",")]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for row, runs in by_row(found["runs"]).items():
         split = [[run["metrics"]["tags"][tag][name]["accuracy"] for run in runs] for tag, name in places]
         cells = map(percent, [[run["metrics"]["accuracy"] for run in runs], *split])
         minutes = f"{mean(run['seconds'] for run in runs) / 60:.0f}"
         lines.append(f"| {' | '.join([row, *cells, *sizes_of(runs), minutes])} |")
+    return lines
+
+
+def spans(found: dict) -> list[str]:
+    """Exact match and F1 of the answers, F1 by where they stand, and how many were held in the end."""
+    head = ["policy", "exact match %", "F1 %", "early F1 %", "later F1 %", "held %", "seeds", "steps", "minutes"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for row, runs in by_row(found["runs"]).items():
+        every = [run["metrics"] for run in runs]
+        places = ([own["tags"]["place"][place]["f1"] for own in every] for place in ("early", "later"))
+        shares = ([own[name] for own in every] for name in ("accuracy", "f1"))
+        cells = map(percent, (*shares, *places, [own["held"] for own in every]))
+        minutes = f"{mean(run['seconds'] for run in runs) / 60:.0f}"
+        lines.append(f"| {' | '.join([row, *cells, str(len(runs)), format(runs[0]['step'], ','), minutes])} |")
     return lines
 
 

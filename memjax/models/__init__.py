@@ -5,9 +5,11 @@ from typing import Any
 from memjax.deprecated import moved, renamed
 from memjax.layers import LMM, MAC, MAG, MAL, DNCCell, NTMCell, NUTMCell, WindowAttention
 from memjax.models.attention_sum_reader import AttentionSumReader
+from memjax.models.bidaf import BiDAF, SpanLogits, best_span
 from memjax.models.caser import Caser
 from memjax.models.dien import DIEN
 from memjax.models.direct import DirectlyReason, HistorySampler, MultiHopReason
+from memjax.models.document_reader import DocumentReader
 from memjax.models.gru4rec import GRU4Rec
 from memjax.models.hcrn import HCRN
 from memjax.models.language_model import LanguageModel, SequenceModel, generate
@@ -50,9 +52,11 @@ __all__ = [
     "MSAN",
     "RUM",
     "AttentionSumReader",
+    "BiDAF",
     "Caser",
     "DNCCell",
     "DirectlyReason",
+    "DocumentReader",
     "GRU4Rec",
     "HistorySampler",
     "LanguageModel",
@@ -69,11 +73,13 @@ __all__ = [
     "Recommender",
     "SASRec",
     "SequenceModel",
+    "SpanLogits",
     "StreamReader",
     "System",
     "TextReader",
     "WindowAttention",
     "answer_rows",
+    "best_span",
     "generate",
 ]
 

@@ -1,4 +1,4 @@
-"""The tasks, behind five contracts: streams asked at the end or on the way, tokens, bits, mazes. `create` makes any."""
+"""The tasks, behind six contracts: streams asked at the end or on the way, spans, tokens, bits, mazes."""
 
 from memjax.tasks.algorithmic import Algorithmic, AlgorithmicSpec, BitsShape, BitsTask
 from memjax.tasks.babi import Babi, BabiSpec
@@ -17,6 +17,7 @@ from memjax.tasks.parts import Parts
 from memjax.tasks.recall import Recall, RecallSpec
 from memjax.tasks.registry import create, name_of, register_task, registry
 from memjax.tasks.sequence import SequenceShape, SequenceTask
+from memjax.tasks.spans import Spans, SpansShape, SpansSpec
 from memjax.tasks.stories import Stories, StoriesSpec
 from memjax.tasks.stream_task import Batch, Split, Task, TaskShape, check_batch
 from memjax.tasks.video import Video, VideoSpec
@@ -60,6 +61,9 @@ __all__ = [
     "RecallSpec",
     "SequenceShape",
     "SequenceTask",
+    "Spans",
+    "SpansShape",
+    "SpansSpec",
     "Split",
     "Stories",
     "StoriesSpec",

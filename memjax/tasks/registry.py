@@ -19,6 +19,7 @@ from memjax.tasks.maze import MazeSpec, MazeTask
 from memjax.tasks.mqar import Mqar, MqarSpec
 from memjax.tasks.needle import Needle, NeedleSpec
 from memjax.tasks.recall import Recall, RecallSpec
+from memjax.tasks.spans import Spans, SpansSpec
 from memjax.tasks.stories import Stories, StoriesSpec
 from memjax.tasks.video import Video, VideoSpec
 
@@ -53,6 +54,7 @@ registry: dict[str, Entry] = {
     "mqar": Entry(MqarSpec, Mqar, "sequence"),
     "needle": Entry(NeedleSpec, Needle, "sequence"),
     "recall": Entry(RecallSpec, Recall, "sequence"),
+    "spans": Entry(SpansSpec, Spans, "spans"),
     "stories": Entry(StoriesSpec, Stories, "stream_qa"),
     "video": Entry(VideoSpec, Video, "stream_qa"),
 }
@@ -67,8 +69,8 @@ def register_task(name: str, spec: type, task: Callable[[Any], Any] | None = Non
             it says is shown with the path of the setting in front.
         task: makes the task of a spec, as its class does; left out, `register_task` is a decorator of that class.
         family: the experiments that the task is for, which say what an example is: "stream_qa" (`tasks.Task`),
-            "sequence" (`tasks.SequenceTask`), "algorithmic" (`tasks.BitsTask`), "retention", "maze", or one of
-            another package.
+            "sequence" (`tasks.SequenceTask`), "algorithmic" (`tasks.BitsTask`), "retention", "spans", "maze", or one
+            of another package.
 
     Returns:
         The task, or the decorator.

@@ -30,12 +30,16 @@ class StoryQuestion(NamedTuple):
         kind: what is asked for, as the data set calls it; "" where it says nothing.
         section: in which of the story's sections the answer lies, from 0; None where it lies in several, or nobody
             says.
+        others: further answers that count as right.
+        explicit: whether the answer is said to stand in the story.
     """
 
     text: str
     answer: str
     kind: str = ""
     section: int | None = None
+    others: tuple[str, ...] = ()
+    explicit: bool = False
 
 
 class Story(NamedTuple):
@@ -88,9 +92,7 @@ def _fairytales(path: Path) -> dict[Split, list[Story]]:
         if (split, story) in asked:
             rows = _rows(*asked[split, story], "question", "answer1", "attribute1", "cor_section")
         numbers = [row["section"].strip() for row in told]
-        questions = tuple(
-            StoryQuestion(row["question"], row["answer1"], row["attribute1"], _section(row, numbers)) for row in rows
-        )
+        questions = tuple(_question(row, numbers) for row in rows)
         found[split].append(Story(story, tuple(row["text"] for row in told), questions))
     return found
 
@@ -101,6 +103,12 @@ def _members(path: Path) -> Iterator[tuple[str, bytes]]:
         for member in archive:
             if member.isfile() and member.name.endswith(".csv"):
                 yield member.name, tar_member(archive, member, budget) or b""
+
+
+def _question(row: Mapping[str, str], numbers: list[str]) -> StoryQuestion:
+    others = tuple(answer for i in range(2, 7) if (answer := row.get(f"answer{i}", "")))
+    explicit = row.get("ex-or-im1") == "explicit"
+    return StoryQuestion(row["question"], row["answer1"], row["attribute1"], _section(row, numbers), others, explicit)
 
 
 def _section(row: Mapping[str, str], numbers: list[str]) -> int | None:

@@ -1,7 +1,7 @@
 """Evaluation: sums and weights over a split, divided once."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import jax
@@ -53,6 +53,7 @@ class MetricSums(NamedTuple):
         unknown: how many answers no model can give, where there may be such.
         clicks: where the questions are yes-or-no.
         ranks: where the answers are candidates.
+        means: other numbers by their names, of which the mean over examples is told.
     """
 
     loss_sum: Float[Array, ""]
@@ -63,6 +64,7 @@ class MetricSums(NamedTuple):
     unknown: Float[Array, ""] | None = None
     clicks: Clicks | None = None
     ranks: Ranks | None = None
+    means: Mapping[str, Float[Array, ""]] | None = None
 
 
 def make_evaluator(
@@ -85,9 +87,11 @@ def make_evaluator(
         is not finite, is an error: counted in `diverged`, and answer_loss is NaN. unknown_labels: how many answers no
         model can give, if there are any; they are errors. auc: of yes-or-no questions, all in one ranking, where both
         answers occur; NaN for scores that are not finite. mrr: of answers that are candidates, the mean of 1 / rank;
-        mrr_chance: that of a guess.
+        mrr_chance: that of a guess. What is
+        measured in `means` is there by its names, for each value of each tag too.
     """
     tags = task.shape.tags
+    named: list[str] = []  # of the means, once they are traced
 
     def sums(params: Params, batch: dict, weight: jax.Array) -> tuple[dict, jax.Array | None, dict[str, jax.Array]]:
         params = jax.lax.with_sharding_constraint(params, replicated(mesh))
@@ -96,7 +100,9 @@ def make_evaluator(
         loss_sum, correct = (jnp.where(finite, x, 0) for x in (measured.loss_sum, measured.correct))
         unknown = jnp.zeros_like(weight) if measured.unknown is None else measured.unknown
         columns = loss_sum, measured.loss_count, correct, measured.total, unknown, ~finite, jnp.ones_like(weight)
-        stacked = jnp.stack(columns, axis=1) * weight[:, None]
+        means = measured.means or {}
+        named[:] = means
+        stacked = jnp.stack([*columns, *means.values()], axis=1) * weight[:, None]
         totals = {"all": stacked.sum(0)}
         for tag, values in tags.items():
             if batch[tag].ndim == 1:
@@ -135,14 +141,15 @@ def make_evaluator(
         if predictions is not None and found:
             shown, where = map(np.concatenate, zip(*found))
             predictions.append(shown[where.argsort()])
-        loss_sum, loss_count, correct, total, unknown, diverged, examples = totals["all"]
+        loss_sum, loss_count, correct, total, unknown, diverged, examples, *means = totals["all"]
         names = answered[0] if answered else ()
         questions = {name: np.concatenate([part[name] for part in answered]) for name in names}
         by_tag = {
             tag: {
-                value: {"accuracy": float(row[2] / row[3]), "answers": int(row[3]), "examples": int(row[-1])}
+                value: {"accuracy": float(row[2] / row[3]), "answers": int(row[3]), "examples": int(row[6])}
+                | {name: float(x / row[6]) for name, x in zip(named, row[7:], strict=True)}
                 for value, row in zip(values, totals[tag])
-                if row[-1]
+                if row[6]
             }
             if tag in totals
             else {
@@ -159,6 +166,7 @@ def make_evaluator(
             "accuracy": float(correct / total),
             **answer_loss,
             **_ordered(questions),
+            **{name: float(x / examples) for name, x in zip(named, means, strict=True)},
             "answers": int(total),
             "examples": int(examples),
             "diverged": int(diverged),

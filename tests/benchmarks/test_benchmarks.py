@@ -58,7 +58,7 @@ def test_a_run_is_finished_at_its_last_step_with_the_config_of_today(reproduce, 
 def test_no_hour_of_results_is_thrown_away(reproduce):
     """Every run in results/ has a config of today; what a command of today would train again is not there yet."""
     begun = [table for table in reproduce.TABLES if (ROOT / "results" / f"{table}.json").exists()]
-    assert set(reproduce.TABLES) - set(begun) <= {"evidence_medium", "babilong", "stories"}
+    assert set(reproduce.TABLES) - set(begun) <= {"evidence_medium", "babilong", "spans", "stories"}
     for table in begun:
         runs = json.loads((ROOT / "results" / f"{table}.json").read_text())["runs"]
         assert all(reproduce.of_today(entry["config"]) for entry in runs.values())
@@ -99,6 +99,24 @@ def test_what_is_collected_holds_config_and_seconds(reproduce, tmp_path):
 def test_every_row_of_needles_can_be_trained(reproduce):
     for command in reproduce.commands("needle", 1, "data").values():
         prepare(read_settings([*shlex.split(command), "--config.training.batch_size=256"])[0])  # 8 devices here
+
+
+def test_spans_have_a_row_for_each_policy_and_one_for_whole_documents(reproduce, monkeypatch):
+    wanted = reproduce.commands("spans", 1, "FOLDER")
+    configs = {row: reproduce.config_of(command) for (row, _), command in wanted.items()}
+    policies = ["fifo", "st", "s", "im", "lifo", "uniform"]
+    assert all(configs[policy]["model"]["policy"] == policy for policy in policies)
+    assert configs["st held"]["training"]["reward"] == "held" and configs["BiDAF whole"]["system"] == "whole"
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    tables = importlib.import_module("tables_of_runs")
+    tags = {"place": {"early": {"f1": 0.3}, "later": {"f1": 0.1}}}
+    run = {"row": "st", "step": 900, "seconds": 600.0}
+    run["metrics"] = {"accuracy": 0.1, "f1": 0.25, "held": 0.5, "tags": tags}
+    assert tables.spans({"runs": {"st, seed 0": run}}) == [
+        "| policy | exact match % | F1 % | early F1 % | later F1 % | held % | seeds | steps | minutes |",
+        "|---|---|---|---|---|---|---|---|---|",
+        "| st | 10.0 | 25.0 | 30.0 | 10.0 | 50.0 | 1 | 900 | 10 |",
+    ]
 
 
 def test_layers_and_memories_in_babilong_stand_in_one_table(reproduce, monkeypatch):

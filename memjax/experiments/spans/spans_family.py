@@ -1,0 +1,200 @@
+"""Spans with learned retention: a document is read into a buffer of few blocks, from which a span is answered."""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from memjax.checks import at_least, check_counts, check_widths
+from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
+from memjax.errors import require
+from memjax.experiments.family import Compared, Family, PolicyName, choices, require_whole_streams
+from memjax.experiments.spans.span_objective import (
+    base_objective,
+    measure_reader,
+    measure_whole,
+    spans_objective,
+    whole_objective,
+)
+from memjax.experiments.spans.span_scores import rewards
+from memjax.models import BiDAF, DocumentReader
+from memjax.models.document_reader import answer_from
+from memjax.reporting.description import Column, Report, tag_panels
+from memjax.reporting.description import Phase as ShownPhase
+from memjax.tasks import Spans, SpansShape, check_batch
+from memjax.training.actor_critic import ActorCritic
+from memjax.training.data import Layout
+from memjax.training.objective import Example
+from memjax.training.phase import Phase, Recipe
+from memjax.typing import Batch, Key, Params, Split
+
+F1 = Column("F1 %", ("f1",), "percent", "higher")
+EXACT = Column("exact match %", ("accuracy",), "percent", "higher")
+HELD = Column("held %", ("held",), "percent", "higher")
+MEANING = (
+    "F1 and exact match by SQuAD's rule; held: of how many questions the answer's span was in the buffer in the end."
+)
+
+
+@dataclass(frozen=True)
+class SpanReaderConfig:
+    """BiDAF on a buffer, and the policy over it (`memjax.models.DocumentReader`).
+
+    Attributes:
+        width: of all vectors.
+        layers: of BiDAF's modelling GRUs.
+        dropout: of the inputs of all layers.
+        longest: the most words that are answered.
+        entries: how many blocks are held.
+        policy: what is evicted.
+    """
+
+    width: int
+    layers: int
+    dropout: float
+    longest: int
+    entries: int
+    policy: PolicyName
+
+    def __post_init__(self):
+        check_widths(self, "width", "entries")
+        check_counts(self, 1, "layers", "longest")
+        require(self.width % 2 == 0, f"width must be even, not {self.width}")
+        require(0 <= self.dropout < 1, f"dropout must be in [0, 1), not {self.dropout}")
+
+
+@dataclass(frozen=True)
+class SpansTrainingConfig(TrainingConfig):
+    """`TrainingConfig`, and what stands here.
+
+    Attributes:
+        base_steps: of a phase before, of the reader alone; 0 for none.
+        reward: what an eviction is rewarded for (`rewards`).
+    """
+
+    base_steps: int = 0
+    reward: Literal["f1", "held"] = "f1"
+
+    def __post_init__(self):
+        super().__post_init__()
+        at_least(self, 0, "base_steps")
+
+
+@dataclass(frozen=True)
+class SpansConfig:
+    """A whole experiment with questions about spans of documents.
+
+    Attributes:
+        system: what is trained: "buffer", a reader of what a policy keeps, or "whole", BiDAF on whole documents.
+        task: its spec.
+        model: the reader and the policy; "whole" has no policy and no entries.
+        actor_critic: how the policy learns from rewards.
+        optimizer: the learning rate and what goes with it.
+        training: how long, and how often to look.
+        mesh: the devices.
+    """
+
+    system: Literal["buffer", "whole"]
+    task: Any
+    model: SpanReaderConfig
+    actor_critic: ActorCritic
+    optimizer: OptimizerConfig
+    training: SpansTrainingConfig
+    mesh: MeshConfig = field(default_factory=MeshConfig)
+
+
+def check_spans(config: SpansConfig) -> None:
+    """Raises `MemjaxError` for sections that contradict each other."""
+    require_whole_streams(config)
+    require(
+        config.system == "buffer" or config.training.base_steps == 0,
+        "config.training.base_steps is for a buffer; BiDAF on whole documents has one phase: it must be 0",
+    )
+
+
+def build_document_reader(model: SpanReaderConfig, shape: SpansShape, policy: str) -> DocumentReader:
+    """The reader that a config describes.
+
+    Args:
+        model: its part of the config, but for the policy.
+        shape: of the task.
+        policy: what is evicted.
+    """
+    return DocumentReader(shape.known, model.width, model.layers, model.dropout, model.entries, policy)
+
+
+def trimmed(shape: SpansShape, batch: Batch) -> Batch:
+    """The batch without blocks at its end that are padding in every document, a multiple of those of train left.
+
+    So there are few shapes to compile, and one for train.
+
+    Args:
+        shape: of the task.
+        batch: of it.
+    """
+    longest = int(np.flatnonzero((batch["stream"] != 0).any(axis=(0, 2))).max(initial=0)) + 1
+    return batch | {"stream": batch["stream"][:, : -(-longest // shape.train_blocks) * shape.train_blocks]}
+
+
+def spans_recipe(config: SpansConfig, task: Spans) -> Recipe:
+    """The recipe of a config."""
+    label, phases = (_of_buffer if config.system == "buffer" else _of_whole)(config, task.shape)
+    shown = tuple(ShownPhase(phase.name, "reader alone") for phase in phases[:-1])
+    columns, panels = (F1, EXACT, HELD), tag_panels(task.shape.tags, "percent")
+    report = Report(F1.name, columns, panels, MEANING, phases=shown)
+    layout = Layout(partial(check_batch, task.shape), partial(trimmed, task.shape))
+    return Recipe(label, phases, layout, _no_facts, report.to_json())
+
+
+def _of_buffer(config: SpansConfig, shape: SpansShape) -> tuple[str, tuple[Phase, ...]]:
+    """First a phase "base" of the reader, measured under FIFO, then both with the config's own policy."""
+    model, training = config.model, config.training
+    reader, fifo = (build_document_reader(model, shape, policy) for policy in (model.policy, "fifo"))
+    base = base_objective(fifo, model.longest)
+    joint = spans_objective(reader, model.longest, config.actor_critic, rewards[training.reward])
+
+    def phase(name: str, steps: int, reader: DocumentReader, loss: Any) -> Phase:
+        return Phase(name, steps, partial(_init, reader), loss, partial(measure_reader, reader, model.longest), _begin)
+
+    first = (phase("base", training.base_steps, fifo, base),) if training.base_steps else ()
+    label = f"{model.policy.upper()}, {model.entries} blocks"
+    return label, (*first, phase("train", training.steps, reader, joint))
+
+
+def _of_whole(config: SpansConfig, shape: SpansShape) -> tuple[str, tuple[Phase, ...]]:
+    model = config.model
+    reader = BiDAF(shape.known, model.width, model.layers, model.dropout)
+    loss, measure = whole_objective(reader, model.longest), partial(measure_whole, reader, model.longest)
+    return "BiDAF, whole document", (
+        Phase("train", config.training.steps, partial(_init_whole, reader), loss, measure),
+    )
+
+
+def _init(reader: DocumentReader, key: Key, example: Example) -> Params:
+    return jax.jit(reader.init)(key, example["stream"], example["query"])
+
+
+def _init_whole(reader: BiDAF, key: Key, example: Example) -> Params:
+    return jax.jit(partial(reader.init, method=answer_from))(key, example["stream"], example["query"])
+
+
+def _begin(own: Params, learned: Params | None) -> Params:
+    """A phase's own first parameters, but those that the phase before has trained."""
+    return own if learned is None else {"params": {**own["params"], **learned["params"]}}
+
+
+def _no_facts(params: Params, metrics: dict[str, Any], split: Split) -> dict[str, Any]:
+    return {}
+
+
+FAMILY = Family(
+    "spans",
+    SpansConfig,
+    SpansShape,
+    check_spans,
+    spans_recipe,
+    Compared("policy", lambda: choices(SpanReaderConfig, "policy")),
+    yardsticks=("whole",),
+)
