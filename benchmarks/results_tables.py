@@ -8,6 +8,7 @@ import re
 from functools import cache
 from pathlib import Path
 
+import downstream_tables as downstream
 import tables_of_runs as runs
 import tables_of_times as times
 
@@ -21,8 +22,9 @@ TABLES = {
     "gradients": ("loss_gradients", runs.gradients),
     "memories": (EVIDENCE, runs.rehearsed),
     "steps": (EVIDENCE, runs.steps_needed),
-    "recommendation": ("recommendation", runs.recommendation),
-    "learners": ("learners", runs.learners),
+    "recommendation": ("recommendation", downstream.recommendation),
+    "learners": ("learners", downstream.learners),
+    "stories": ("stories", downstream.stories),
     "babi": ("babi_single", runs.babi),
     "babi_memories": ("babi_memories", runs.by_task),
     "algorithmic": ("algorithmic", runs.wrong_bits),
