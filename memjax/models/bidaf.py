@@ -45,9 +45,9 @@ class BiDAF(nn.Module):
         words: ids from there on are read as the unknown word.
         width: of the embeddings and of all states; even.
         layers: of the GRUs of M.
-        dropout: the share of the inputs of all layers that are dropped where there is a key, the same ones for all
-            words (Gal and Ghahramani 2016, 1512.05287): drawing for each word would take a CPU longer than the rest.
-            The paper has .2, for each word.
+        dropout: the share of the inputs of all layers that is dropped where there is a key, for all words the same
+            (Gal and Ghahramani 2016, 1512.05287): drawing for each word would take a CPU longer than the rest. The
+            paper has .2, for each word.
 
     >>> model, blocks = BiDAF(words=9, width=4, layers=1, dropout=0.0), jnp.array([[2, 3], [4, 0]])
     >>> def answered(model):

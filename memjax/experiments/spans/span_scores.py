@@ -126,9 +126,11 @@ def answer_reward(retained: Retained, example: Example, f1: Float[Array, ""]) ->
 
 
 def held_reward(retained: Retained, example: Example, f1: Float[Array, ""]) -> Float[Array, "T"]:
-    """Behind every block from the end of the answer's span on: 1 if all of it is held, else -1.
+    """Behind every block from the end of the answer's span on: 1 / T if all of it is held, else -1 / T.
 
-    What will be asked, nobody knows at the time; a policy is trained by it, and tested without.
+    T are the blocks of the document, so that the sum is at most 1, as F1 is: larger returns would make the critic's
+    error the largest part of the loss, and shape the encodings, which it shares with BiDAF. What will be asked, nobody
+    knows at the time; a policy is trained by it, and tested without.
 
     Args:
         retained: what the policy did.
@@ -138,8 +140,9 @@ def held_reward(retained: Retained, example: Example, f1: Float[Array, ""]) -> F
     blocks = example["stream"]
     place = example["first"], example["last"], blocks.shape[1]
     there = jax.vmap(lambda held: held_span(held, *place)[0])(retained.held)
-    come = (jnp.arange(len(blocks)) >= example["last"] // blocks.shape[1]) & _real(example)
-    return jnp.where(come, jnp.where(there, 1.0, -1.0), 0.0)
+    real = _real(example)
+    come = (jnp.arange(len(blocks)) >= example["last"] // blocks.shape[1]) & real
+    return jnp.where(come, jnp.where(there, 1.0, -1.0), 0.0) / real.sum()
 
 
 rewards: dict[str, Reward] = {"f1": answer_reward, "held": held_reward}
