@@ -7,12 +7,12 @@
     memjax compare --config=configs/spans.py:fairytales --of=fifo,lifo,uniform,im,s,st --data_dir=FOLDER
 
 A buffer of 10 blocks of 20 words, and BiDAF on what it holds at the story's end. policy: fifo, lifo, lru, uniform, im,
-s, st, shuffled_s, shuffled_st. reward, of an eviction: f1 of the answer, or held, at every block, a share for the
-answer's span being in the buffer, taken off where it is not. Trained on 800 words of a story with the answer within 400, tested on
-whole ones. FairytaleQA (Xu et al. 2022, Apache-2.0) stands in for TriviaQA, which is not to be had here: no figure on
-it is one of TriviaQA's. Published there, exact match / F1, distant supervision: FIFO 18.5 / 20.3, IM 34.9 / 38.7, S
-43.0 / 46.6, ST 45.2 / 49.0. Width 64, GRUs and words of its own, where the paper has pretrained ones: half an hour on a
-core.
+s, st, shuffled_s, shuffled_st. reward, of an eviction: f1 of the answer, or held, at every block, a share for holding
+the answer's span, or as much off where it is lost. Trained on 800 words of a story with the answer within 400, tested
+on whole ones. FairytaleQA (Xu et al. 2022, Apache-2.0) stands in for TriviaQA, which is not to be had here: no figure
+on it is one of TriviaQA's. Published there, exact match / F1, distant supervision: FIFO 18.5 / 20.3, IM 34.9 / 38.7, S
+43.0 / 46.6, ST 45.2 / 49.0. Width 64, and words that are learned, where the paper has pretrained ones: half an hour on
+a core.
 """
 
 from ml_collections import ConfigDict
