@@ -34,6 +34,8 @@ TABLES = {
     "mqar": ("mqar", runs.multi_query),
     "needle": ("needle", runs.by_length),
     "needle_gates": ("needle_gates", runs.needle_gates),
+    "babilong": ("babilong", runs.hidden_facts),
+    "babilong_tasks": ("babilong", runs.by_task_and_length),
     "language": ("language", runs.language),
     "memn2n": ("memn2n_joint", runs.memory_network),
     "memn2n_one": ("memn2n_joint_1", runs.memory_network),
