@@ -45,7 +45,8 @@ def deep_write(
 ) -> tuple[Float[Array, "L d"], ops.SurpriseState]:
     """What one memory, `M(k) = k + norm(MLP(k))`, reads and becomes; told `v - k`, and q added to what it says.
 
-    Its rates are divided by the curvature of each token's loss: see `normalize_lr` of `ops.surprise_mlp`.
+    Without the layer norm its rates are divided by the curvature of each token's loss: see `normalize_lr` of
+    `ops.surprise_mlp`. With it the gradient falls as the weights grow, and rates stay as they are (as in TTT).
 
     Args:
         state: of one head.
@@ -63,8 +64,8 @@ def deep_write(
     norm = None if scale is None else partial(layer_norm, scale)
     tokens = (q, k, v - k, log_keep, log_momentum, lr)
     out, state = ops.surprise_mlp(
-        state.memory, *tokens, state, mask=mask, activation=nn.silu, output=norm, normalize_lr=True, chunk_size=chunk,
-        **options,
+        state.memory, *tokens, state, mask=mask, activation=nn.silu, output=norm, normalize_lr=norm is None,
+        chunk_size=chunk, **options,
     )  # fmt: skip
     return out + q, state
 

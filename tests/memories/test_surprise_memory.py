@@ -65,7 +65,7 @@ def expected(kind):
         k, v = unit(keys[:, h]), values[:, h]
         _, end, momentum = surprise(
             start, [0 * w for w in start], k, k, v - k if deep else v, log_keep[:, h], log_momentum[:, h], rate[:, h],
-            mask=mask, chunk=N if deep else None, activation="silu", scale=scale, normalize_lr=deep,
+            mask=mask, chunk=N if deep else None, activation="silu", scale=scale, normalize_lr=deep and scale is None,
         )  # fmt: skip
         ends.append((end, momentum))
         said = [apply(end, probe, "silu") for probe in own["probes"][:, h]]
