@@ -6,7 +6,7 @@
     memjax train --config=configs/dialogues.py:tvqa --data_dir=FOLDER                        TVQA's folder tvqa
     memjax compare --config=configs/dialogues.py:dream --of=all --data_dir=FOLDER            all memories
 
-DREAM (Sun et al. 2019; github.com/nlpdata/dream, for research alone): 6,444 dialogues of 66 words in the mean, 10,197
+DREAM (Sun et al. 2019; github.com/nlpdata/dream, for research alone): 6,444 dialogues of 69 words in the mean, 10,197
 questions of three choices, in place of TVQA, which is not to be had in full: no figure on it is one of TVQA's. A turn
 is a segment of at most 20 words, a longer one several; K = 20, two hops; the paper has width=256, a CPU 64. Ablations
 as in configs/evidence.py:
@@ -67,7 +67,7 @@ def get_config(arg: str = "dream") -> ConfigDict:
     config.training = ConfigDict({"batch_size": 32, "microbatches": 1, "seed": values["seed"], "log_every": 25})
     # 191 steps are one pass over DREAM's questions.
     config.training.update(steps=1000, sampler_steps=200, validate_every=200, checkpoint_every=200)
-    # A dialogue has 1 to 63 segments, that of a question 10 in the mean.
+    # A dialogue has 2 to 65 segments, that of a question 10 in the mean.
     config.training.update(validate_examples=1000, checkpoints="", buckets=5)
     config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
     return config

@@ -6,19 +6,19 @@
     memjax train --config=configs/spans.py:triviaqa,policy=st --data_dir=FOLDER      of TriviaQA's folder triviaqa-rc
     memjax compare --config=configs/spans.py:fairytales --of=fifo,lifo,uniform,im,s,st --data_dir=FOLDER
 
-A buffer of 10 blocks of 20 words, and BiDAF on what it holds at the story's end. policy: fifo, lifo, lru, uniform, im,
-s, st, shuffled_s, shuffled_st. reward, of an eviction: f1 of the answer, or held, at every block, a share for holding
-the answer's span, or as much off where it is lost. Trained on 800 words of a story with the answer within 400, tested
-on whole ones. FairytaleQA (Xu et al. 2022, Apache-2.0) stands in for TriviaQA, which is not to be had here: no figure
-on it is one of TriviaQA's. Published there, exact match / F1, distant supervision: FIFO 18.5 / 20.3, IM 34.9 / 38.7, S
-43.0 / 46.6, ST 45.2 / 49.0. Width 64, and words that are learned, where the paper has pretrained ones: half an hour on
-a core.
+A buffer of 10 blocks of 20 words, and BiDAF on what it holds at the story's end. policy: fifo, lifo, lru, uniform,
+im, s, st, shuffled_s, shuffled_st. reward, of an eviction: f1 of the answer, or held, at every block from the end of
+the answer's span on, a share for holding it, or as much off where it is lost. Trained on 800 words of a story with
+the answer within 400, tested on whole ones. FairytaleQA (Xu et al. 2022, Apache-2.0) stands in for TriviaQA, which is
+not to be had here: no figure on it is one of TriviaQA's. Published there, exact match / F1, distant supervision: FIFO
+18.5 / 20.3, IM 34.9 / 38.7, S 43.0 / 46.6, ST 45.2 / 49.0. Width 64, and words that are learned, where the paper has
+pretrained ones: half an hour on a core.
 """
 
 from ml_collections import ConfigDict
 
 from memjax.config import parse_arg
-from memjax.errors import unknown
+from memjax.errors import require, unknown
 
 FILES = {"fairytales": "fairytaleqa.tar.gz", "triviaqa": "triviaqa-rc"}
 
@@ -28,6 +28,12 @@ def get_config(arg: str = "fairytales") -> ConfigDict:
     variant, values = parse_arg(arg, "fairytales", system="buffer", policy="st", entries=10, reward="f1", seed=0)
     if variant not in FILES:
         raise unknown("variant of configs/spans.py", variant, FILES)
+
+    given = {name for name in ("policy", "entries", "reward") if f"{name}=" in arg}
+    require(
+        values["system"] != "whole" or not given,
+        f"config arguments {', '.join(sorted(given))} are for a buffer; system=whole has none",
+    )
 
     config = ConfigDict({"system": values["system"]})
     config.task = ConfigDict({"name": "spans", "file": FILES[variant], "words": 20, "cut": 800, "within": 400})

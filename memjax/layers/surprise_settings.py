@@ -42,8 +42,8 @@ class SurpriseSettings:
             for as many as it may.
         rate_bound: the highest rate of a write, in (0, 1]. With gradient_at="chunk" it is multiplied by 1 - momentum,
             and 0 stands for 2 / chunk: then one key all through a chunk cannot make the memory diverge. Per token 0
-            stands for 1. The rates of a deep memory without a norm are divided by the curvature of its loss as well,
-            where that is above 1: see `normalize_lr` of `ops.surprise_mlp`.
+            stands for 1. The rates of a deep memory without a norm are normalised as well: see `normalize_lr` of
+            `ops.surprise_mlp`.
         memory_layers: of each memory. More than 1, a deep memory, are a perceptron with a learned start; gradients are
             per chunk then.
         expansion: a deep memory's hidden width, in widths of a head.

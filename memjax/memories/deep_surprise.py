@@ -45,8 +45,8 @@ def deep_write(
 ) -> tuple[Float[Array, "L d"], ops.SurpriseState]:
     """What one memory, `M(k) = k + norm(MLP(k))`, reads and becomes; told `v - k`, and q added to what it says.
 
-    Without the layer norm its rates are divided by the curvature of each token's loss: see `normalize_lr` of
-    `ops.surprise_mlp`. With it the gradient falls as the weights grow, and rates stay as they are (as in TTT).
+    Without the layer norm its rates are normalised: see `normalize_lr` of `ops.surprise_mlp`. With it the gradient
+    falls as the weights grow, and rates stay as they are.
 
     Args:
         state: of one head.

@@ -26,6 +26,7 @@ from memjax.ops.surprise_state import (
 from memjax.typing import Any, Array, Bool, Float, PyTree
 
 GATES = ("log_keep", "log_momentum", "lr")
+SURPRISED = 1e-12  # the square of what is wrong with an answer that is as good as right
 
 
 @checked
@@ -69,9 +70,9 @@ def surprise_mlp(
         output: behind the last one, as a normalisation; of one vector.
         loss: as of `surprise_linear`.
         normalize_lr: `lr_t` is divided by `max(1, |grad_t|^2 / |slope_t|^2)`, where slope is the gradient of the loss
-            by what the memory says: the curvature of the loss along its own gradient (Gauss-Newton), as normalised
-            least mean squares does. Of a matrix and a key of length 1 it is 1; that of a deep memory grows with its
-            weights, so that a rate which was stable at its start is not later.
+            by what the memory says: normalised least mean squares, for a network. Of a matrix and a key of length 1
+            the ratio is 1; that of a deep memory grows with its weights, so that a rate which was stable at its start
+            is not later.
         chunk_size: of tokens whose gradients are taken at the same weights.
         impl: "closed_form" reads every token's own weights without ever making them: per layer, from the chunk's inputs
             and deltas; "associative" and "sequential" make them.
@@ -243,9 +244,7 @@ def _layers(activation, output, slope, normalize_lr, anchor, state, tokens, mask
     for w, pull in zip(reversed(anchor[1:]), reversed(pulls), strict=True):
         deltas.insert(0, pull(chunk.exact(deltas[0], w.T))[0])
     if normalize_lr:  # the gradient of a matrix is an outer product
-        lr = lr / _curvature(
-            sum(_squares(x) * _squares(delta) for x, delta in zip(inputs, deltas, strict=True)), slopes
-        )
+        lr = lr / _ratio(sum(_squares(x) * _squares(delta) for x, delta in zip(inputs, deltas, strict=True)), slopes)
     c = chunk.coefficients(log_keep, log_momentum, lr, mask)
     x = q
     for layer, (w, s, keys, delta) in enumerate(zip(weights, momenta, inputs, deltas, strict=True)):
@@ -280,7 +279,7 @@ def _unrolled(impl, read, normalize_lr, apply, loss, anchor, state, tokens, mask
 
     gradients, slopes = jax.vmap(gradient)(k, v)
     if normalize_lr:
-        lr = lr / _curvature(sum(_squares(g.reshape(len(k), -1)) for g in jax.tree.leaves(gradients)), slopes)
+        lr = lr / _ratio(sum(_squares(g.reshape(len(k), -1)) for g in jax.tree.leaves(gradients)), slopes)
     leaves, treedef = jax.tree.flatten(weights)
     states = []
     for w, s, g in zip(leaves, jax.tree.leaves(momenta), jax.tree.leaves(gradients), strict=True):
@@ -295,8 +294,9 @@ def _squares(x: Float[Array, "L d"]) -> Float[Array, "L"]:
     return (x**2).sum(-1)
 
 
-def _curvature(gradients: Float[Array, "L"], slopes: Float[Array, "L dv"]) -> Float[Array, "L"]:
-    """Of each token's loss along its own gradient, at least 1; gradients: their squared lengths."""
+def _ratio(gradients: Float[Array, "L"], slopes: Float[Array, "L dv"]) -> Float[Array, "L"]:
+    """`|grad|^2 / |slope|^2` of each token, at least 1; gradients: their squared lengths."""
     surprised = _squares(slopes)
-    # A token that surprises nobody has no gradient, and none may be divided by 0.
-    return jnp.maximum(1, jnp.where(surprised > 0, gradients / jnp.where(surprised > 0, surprised, 1), 1))
+    # Below, the derivative of the ratio would be of numbers too large for float32; such a token changes nothing.
+    told = surprised > SURPRISED
+    return jnp.maximum(1, jnp.where(told, gradients / jnp.where(told, surprised, 1), 1))

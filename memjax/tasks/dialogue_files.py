@@ -16,6 +16,7 @@ DREAM = {"train": "train.json", "valid": "dev.json", "test": "test.json"}
 TVQA_QUESTIONS = ("tvqa_train.jsonl", "tvqa_val.jsonl")
 TVQA_SUBTITLES = "tvqa_preprocessed_subtitles.jsonl"
 TVQA_CHOICES = 5
+LATEST = 1e6  # seconds: more is a mistake
 HELD_OUT = 10  # every so many-th clip of TVQA's train split is for validation
 
 
@@ -40,7 +41,7 @@ class Dialogue(NamedTuple):
 
     Attributes:
         name: in the data set.
-        turns: the texts, at least one.
+        turns: the texts, perhaps none.
         questions: at least one.
     """
 
@@ -108,7 +109,7 @@ def _dream(folder: Path, name: str) -> list[Dialogue]:
             require(asked.get("answer") in asked["choice"], f"{where}: an answer is none of its choices")
             choices = tuple(asked["choice"])
             questions.append(ChoiceQuestion(asked["question"], choices, choices.index(asked["answer"])))
-        if questions and entry[0]:
+        if questions:
             found.append(Dialogue(str(entry[2]), tuple(entry[0]), tuple(questions)))
     return found
 
@@ -123,21 +124,23 @@ def _tvqa(folder: Path) -> dict[Split, list[Dialogue]]:
         clip, subtitles = row.get("vid_name"), row.get("sub")
         require(isinstance(clip, str) and isinstance(subtitles, list), f"{where}: it has no vid_name, or no list sub")
         require(clip not in said, f"{where}: the clip {clip!r} is there twice")
-        said[clip] = sorted(_subtitle(where, subtitle) for subtitle in subtitles)
+        # In the order of the file where two begin together.
+        said[clip] = sorted((_subtitle(where, subtitle) for subtitle in subtitles), key=lambda pair: pair[0])
     train, test = (_clips(folder, name, said) for name in TVQA_QUESTIONS)
     valid = train[HELD_OUT - 1 :: HELD_OUT]
     return {"train": [clip for i, clip in enumerate(train) if (i + 1) % HELD_OUT], "valid": valid, "test": test}
 
 
 def _subtitle(where: str, row: Any) -> tuple[float, str]:
-    start, text = (row.get("start"), row.get("text")) if isinstance(row, dict) else (None, None)
-    fits = isinstance(start, (int, float)) and 0 <= start < math.inf and isinstance(text, str)
+    found: Any = row if isinstance(row, dict) else {}
+    start, text = found.get("start"), found.get("text")
+    fits = isinstance(start, (int, float)) and 0 <= start < LATEST and isinstance(text, str)
     require(fits, f"{where}: a subtitle must have a text, and a start in seconds")
-    return float(str(start)), str(text)
+    return float(start), text
 
 
 def _clips(folder: Path, name: str, said: dict[str, list[tuple[float, str]]]) -> list[Dialogue]:
-    """In the order in which they are asked about; clips in which nothing is said have no dialogue."""
+    """In the order in which they are asked about."""
     asked: dict[str, list[ChoiceQuestion]] = {}
     for where, row in _lines(folder, name):
         clip, right = row.get("vid_name"), row.get("answer_idx")
@@ -150,9 +153,7 @@ def _clips(folder: Path, name: str, said: dict[str, list[tuple[float, str]]]) ->
         # The turn that is being said when the moment begins.
         turn = None if begin is None else max(0, bisect_right([start for start, _ in said[clip]], begin) - 1)
         asked.setdefault(clip, []).append(ChoiceQuestion(question, tuple(choices), int(right), turn))
-    return [
-        Dialogue(clip, tuple(text for _, text in said[clip]), tuple(own)) for clip, own in asked.items() if said[clip]
-    ]
+    return [Dialogue(clip, tuple(text for _, text in said[clip]), tuple(own)) for clip, own in asked.items()]
 
 
 def _begin(where: str, moment: Any) -> float | None:
@@ -162,8 +163,8 @@ def _begin(where: str, moment: Any) -> float | None:
     )
     try:
         seconds = float(begin)
-    except (TypeError, ValueError):
-        raise MemjaxError(f"{where}: ts is {moment!r}, not begin-end in seconds") from None
+    except (TypeError, ValueError, OverflowError):
+        raise MemjaxError(f"{where}: ts is {moment!r:.40}, not begin-end in seconds") from None
     return None if math.isnan(seconds) else seconds
 
 

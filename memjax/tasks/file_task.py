@@ -13,6 +13,7 @@ from memjax.tasks.stream_task import Batch, Split, TaskShape, check_indices
 from memjax.tasks.words import words_of
 from memjax.typing import SPLITS
 
+NO_KIND = "none"
 UNKNOWN = 0  # the id of an item that train does not have
 PADDING, UNKNOWN_WORD = 0, 1
 LONGEST = 2**20  # items that are read for one question: more is a mistake
@@ -103,8 +104,8 @@ class FileTask:
         if lost:
             notes.append(f"{lost:,} questions of valid and test have answers that train lacks: they count as errors")
         longest = max(self._read(question) for question in every)
-        kinds = sorted({question.kind for question in every})
-        self._kinds = {kind: place for place, kind in enumerate(kinds)} if any(kinds) else {}
+        kinds = sorted({question.kind or NO_KIND for question in every}) if any(one.kind for one in every) else []
+        self._kinds = {kind: place for place, kind in enumerate(kinds)}
         self.shape = TaskShape(
             items=len(self.items) + 1 if streams.width is None else 0,
             segments=-(-longest // spec.segment),
@@ -113,7 +114,7 @@ class FileTask:
             query_words=max(len(words_of(question.query)) for question in every),
             answer="click" if clicks else "classes",
             classes=2 if clicks else len(self.answers),
-            tags={"kind": tuple(kind or "none" for kind in kinds)} if self._kinds else {},
+            tags={"kind": tuple(kinds)} if kinds else {},
             item_width=streams.width,
         )
         self._streams = {name: self.encode(items) for name, items in streams.items.items()}
@@ -183,7 +184,11 @@ class FileTask:
             "query": np.stack([self.encode_query(question.query) for question in asked]),
             "label": np.array(label, np.int32),
         }
-        kinds = {"kind": np.array([self._kinds[question.kind] for question in asked], np.int32)} if self._kinds else {}
+        kinds = (
+            {"kind": np.array([self._kinds[question.kind or NO_KIND] for question in asked], np.int32)}
+            if self._kinds
+            else {}
+        )
         return batch | kinds
 
     def _read(self, question: FileQuestion) -> int:

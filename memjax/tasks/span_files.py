@@ -140,7 +140,8 @@ def _documents(folder: Path, where: str, row: Any, texts: dict[str, str]) -> lis
     question, found = SpanQuestion(row["Question"], answers, answers), []
     for page in _list(where, row, "EntityPages"):
         name = page.get("Filename") if isinstance(page, dict) else None
-        if not isinstance(name, str) or not name or Path(name).is_absolute() or ".." in Path(name).parts:
+        plain = isinstance(name, str) and name.isprintable() and not Path(name).is_absolute()
+        if not plain or not name or ".." in Path(name).parts:
             raise MemjaxError(f"{where}: the Filename of a page is {name!r:.80}, not a file of {EVIDENCE}")
         if name not in texts:
             texts[name] = read_text(folder / EVIDENCE / name)

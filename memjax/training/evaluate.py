@@ -87,8 +87,7 @@ def make_evaluator(
         is not finite, is an error: counted in `diverged`, and answer_loss is NaN. unknown_labels: how many answers no
         model can give, if there are any; they are errors. auc: of yes-or-no questions, all in one ranking, where both
         answers occur; NaN for scores that are not finite. mrr: of answers that are candidates, the mean of 1 / rank;
-        mrr_chance: that of a guess. What is
-        measured in `means` is there by its names, for each value of each tag too.
+        mrr_chance: that of a guess. What is measured in `means` is there by its names, for each value of each tag too.
     """
     tags = task.shape.tags
     named: list[str] = []  # of the means, once they are traced
@@ -100,7 +99,7 @@ def make_evaluator(
         loss_sum, correct = (jnp.where(finite, x, 0) for x in (measured.loss_sum, measured.correct))
         unknown = jnp.zeros_like(weight) if measured.unknown is None else measured.unknown
         columns = loss_sum, measured.loss_count, correct, measured.total, unknown, ~finite, jnp.ones_like(weight)
-        means = measured.means or {}
+        means = {name: jnp.where(finite, x, 0) for name, x in (measured.means or {}).items()}
         named[:] = means
         stacked = jnp.stack([*columns, *means.values()], axis=1) * weight[:, None]
         totals = {"all": stacked.sum(0)}

@@ -172,6 +172,20 @@ def test_normalised_rates_keep_deep_memories_finite_where_their_start_alone_boun
     assert not plain < 1000  # nan is no less
 
 
+@pytest.mark.parametrize("impl", DEEP)
+def test_a_token_that_surprises_nobody_has_a_finite_gradient_through_a_normalised_rate(rng, impl):
+    q, k, v, *gates = tokens(rng, 6)
+    k[2], v[2] = k[2] * 1e-11, v[2] * 1e-11
+    weights = tuple(rng.normal(size=shape) for shape in ((DK, 4), (4, DV)))
+
+    def read(weights, k, v):
+        options = {"activation": jax.nn.silu, "normalize_lr": True, "chunk_size": 3, "impl": impl}
+        return ops.surprise_mlp(weights, *cast((q, k, v, *gates), jnp.float32), **options)[0].sum()
+
+    slopes = jax.grad(read, (0, 1, 2))(cast(weights, jnp.float32), *cast((k, v), jnp.float32))
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(slopes))
+
+
 @pytest.mark.parametrize("loss", ["l2", "huber", "l3"])
 def test_whatever_surprises_all_ways_have_one_gradient(rng, loss):
     arrays = tokens(rng, 7)

@@ -82,7 +82,13 @@ def head_memory(
         tokens = queries, keys, v[:, h] - keys if deep else v[:, h], log_keep, log_momentum, rate
         mask = np.arange(len(x)) < len(x) - only_read
         scale = params["scale"][h] if "scale" in params else None
-        options = {"chunk": chunk, "loss": loss, "decay_first": decay_first, "scale": scale, "normalize_lr": deep and scale is None}
+        options = {
+            "chunk": chunk,
+            "loss": loss,
+            "decay_first": decay_first,
+            "scale": scale,
+            "normalize_lr": deep and scale is None,
+        }
         options["activation"] = "silu" if deep else "none"
         zeros = [np.zeros_like(w) for w in weights]
         # A token that only reads still asks: the oracle's masked tokens ask 0.

@@ -84,8 +84,8 @@ def surprise(
         if mask[t]:
             at = [keep * m for m in anchor] if decay_first else anchor
             slopes, by_said = gradient(at, k[t], v[t], activation, loss, scale)
-            curvature = sum((g**2).sum() for g in slopes) / (by_said**2).sum() if normalize_lr else 1
-            momentum = [eta * s - lr[t] / max(1, curvature) * g for s, g in zip(momentum, slopes, strict=True)]
+            ratio = sum((g**2).sum() for g in slopes) / (by_said**2).sum() if normalize_lr else 1
+            momentum = [eta * s - lr[t] / max(1, ratio) * g for s, g in zip(momentum, slopes, strict=True)]
             memory = [keep * m + s for m, s in zip(memory, momentum, strict=True)]
         said = apply(anchor if read == "chunk" else memory, mask[t] * q[t], activation)
         out.append(said if scale is None else layer_norm(said, scale))

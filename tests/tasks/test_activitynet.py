@@ -104,6 +104,16 @@ def test_files_that_do_not_fit_are_one_clear_line(raw, file, change, message):
     assert "\n" not in str(caught.value) and not (raw / "data").exists()
 
 
+@pytest.mark.parametrize("features", [np.ones((3, 5)), np.full((3, 4), np.nan), np.full((3, 4), 1e300)])
+def test_features_that_could_not_be_trained_on_leave_what_was_prepared_before(raw, features):
+    made(raw)
+    np.save(raw / "features" / "test0.npy", features)
+    with pytest.raises(MemjaxError, match=r"test0|all must be of one kind") as caught:
+        made(raw)
+    assert "\n" not in str(caught.value)
+    assert np.load(raw / "data" / "activitynet_qa" / "streams" / "test0.npy").shape == (9, 4)
+
+
 def test_features_that_are_none_are_one_clear_line(raw):
     (raw / "features" / "test0.npy").write_bytes(b"\x93NUMPY")
     with pytest.raises(MemjaxError, match=r"test0\.npy cannot be read"):

@@ -103,11 +103,12 @@ def test_tvqas_subtitles_are_the_turns_and_the_moment_says_where_the_answer_lies
     late = [question("c20", ts="0-1"), question("c21", right="4", ts=[2.0, 3.0]), question("c21", ts="nan-nan")]
     said = [subtitles(f"c{i}") for i in range(22)]
     said[0]["sub"].reverse()  # they are read in their order in time
+    said[1]["sub"][0]["start"] = said[1]["sub"][1]["start"]  # and in that of the file where two begin together
     folder = whole_tvqa(tmp_path, test=late, said=said)
     found = read_dialogues(folder / "talk")
     assert [len(found[split]) for split in SPLITS] == [18, 2, 2]
     assert [clip.name for clip in found["valid"]] == ["c9", "c19"]
-    assert found["train"][0].turns[0] == "Line 0 of c0."
+    assert [clip.turns[0] for clip in found["train"][:2]] == ["Line 0 of c0.", "Line 0 of c1."]
     assert found["test"][1].questions[0] == ChoiceQuestion("Who?", tuple(f"A {i}." for i in range(5)), 4, 2)
     assert [one.questions[0].turn for one in found["test"]] == [0, 2] and found["test"][1].questions[1].turn is None
     task = made(folder)
@@ -144,6 +145,7 @@ def test_files_of_another_kind_are_one_clear_line(tmp_path, others, message):
         ({"said": [{"vid_name": "c0", "sub": [{"text": "x"}]}]}, "a subtitle must have a text, and a start"),
         ({"said": [{"vid_name": "c0", "sub": [{"text": "x", "start": float("nan")}]}]}, "and a start in seconds"),
         ({"said": [[]]}, "line 1: it is no object"),
+        ({"test": [question("c0", ts=[10**400, 1])]}, "not begin-end in seconds"),
         ({"test": [question("other")]}, "has no clip 'other'"),
         ({"test": [question("c0", right=None)]}, "answer_idx is None, not 0 to 4"),
         ({"test": [question("c0", ts="soon")]}, "ts is 'soon', not begin-end in seconds"),

@@ -108,7 +108,9 @@ def span_scores(logits: SpanLogits, held: Int[Array, "N"], example: Example, lon
     said = jax.lax.dynamic_slice(words, (begin,), (longest,))
     said = jnp.where(jnp.arange(longest) <= end - begin, said, 0)
     exact, f1 = squad_scores(said, example["answers"])
-    return SpanScores(jnp.where(there, loss, 0), there.astype(jnp.float32), exact, f1)
+    # Where logits are none, nothing is: 0 would be a loss like others.
+    lost = jnp.isnan(logits.first).any() | jnp.isnan(logits.last).any()
+    return SpanScores(jnp.where(lost, jnp.nan, jnp.where(there, loss, 0)), there.astype(jnp.float32), exact, f1)
 
 
 Reward = Callable[[Retained, Example, Array], Array]

@@ -189,12 +189,16 @@ def _no_facts(params: Params, metrics: dict[str, Any], split: Split) -> dict[str
     return {}
 
 
+def _check_policy(config: SpansConfig, kind: str) -> None:
+    require(config.system == "buffer", f"only policies are compared, config.system is {config.system!r}")
+
+
 FAMILY = Family(
     "spans",
     SpansConfig,
     SpansShape,
     check_spans,
     spans_recipe,
-    Compared("policy", lambda: choices(SpanReaderConfig, "policy")),
+    Compared("policy", lambda: choices(SpanReaderConfig, "policy"), check=_check_policy),
     yardsticks=("whole",),
 )

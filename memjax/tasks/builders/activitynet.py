@@ -11,6 +11,7 @@ import numpy as np
 from memjax.errors import MemjaxError, one_line, require
 from memjax.files import replace_folder, writing
 from memjax.tasks.file_streams import QUESTIONS
+from memjax.tasks.file_task import LONGEST, FileTask, FileTaskSpec
 from memjax.tasks.text import guarded, read_text
 from memjax.typing import SPLITS, Split
 
@@ -47,7 +48,7 @@ class _Question(NamedTuple):
 def prepare(source: Path, features: Path, data_dir: Path, *, frames: int = 0) -> Prepared:
     """Writes `data_dir/activitynet_qa`, for `memjax train --config=configs/files.py:DATA_DIR/activitynet_qa`.
 
-    Everything is read before anything is written, and moved into place when all of it is complete. Answers are the
+    Questions are read first; the folder is moved into place when all of it is complete and can be read. Answers are the
     1,000 commonest of train; a question of valid or test with another one counts as an error.
 
     Args:
@@ -79,7 +80,8 @@ def prepare(source: Path, features: Path, data_dir: Path, *, frames: int = 0) ->
 
 
 def _features_of(folder: Path, name: str) -> Path | None:
-    return next((path for path in (folder / f"{name}.npy", folder / f"v_{name}.npy") if path.exists()), None)
+    paths = (folder / f"{name}.npy", folder / f"v_{name}.npy")
+    return guarded(folder, lambda: next((path for path in paths if path.exists()), None))
 
 
 def _questions(source: Path, name: str) -> list[_Question]:
@@ -125,6 +127,7 @@ def _write(asked: dict[Split, list[_Question]], paths: dict[str, Path], folder: 
                 for one in own:
                     row = {"stream": one.video, "query": one.text, "answer": one.answer, "kind": one.kind}
                     file.write(json.dumps(row | {"split": split}) + "\n")
+        FileTask(FileTaskSpec(segment=1, length=LONGEST, data_dir=str(new)))  # raises where it could not be trained on
         replace_folder(new, folder, Path(work, "old"))
 
 
@@ -138,4 +141,5 @@ def _kept(path: Path, frames: int) -> np.ndarray:
     places = np.arange(len(features))
     if 0 < frames < len(features):
         places = np.linspace(0, len(features) - 1, frames).round().astype(int)
-    return features[places].astype(np.float32)
+    with np.errstate(over="ignore"):  # what is too large is refused as not finite
+        return features[places].astype(np.float32)
