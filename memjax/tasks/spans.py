@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import NamedTuple
@@ -152,7 +153,8 @@ class Spans:
     def __init__(self, spec: SpansSpec):
         self.spec = spec
         documents = read_documents(Path(spec.data_dir, spec.file))
-        texts = {split: [list(map(scored_words, own.sections)) for own in documents[split]] for split in SPLITS}
+        split_text = cache(scored_words)  # a page of TriviaQA is a document for each question about it
+        texts = {split: [list(map(split_text, own.sections)) for own in documents[split]] for split in SPLITS}
         known = _known(documents["train"], texts["train"], spec.least)
         self._ids = {word: place for place, word in enumerate(known)}
         self._words: dict[Split, list[np.ndarray]] = {}
