@@ -108,7 +108,7 @@ def test_spans_have_a_row_for_each_policy_and_one_for_whole_documents(reproduce,
     assert all(configs[policy]["model"]["policy"] == policy for policy in policies)
     assert configs["st held"]["training"]["reward"] == "held" and configs["BiDAF whole"]["system"] == "whole"
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    tables = importlib.import_module("tables_of_runs")
+    tables = importlib.import_module("downstream_tables")
     tags = {"place": {"early": {"f1": 0.3}, "later": {"f1": 0.1}}}
     run = {"row": "st", "step": 900, "seconds": 600.0}
     run["metrics"] = {"accuracy": 0.1, "f1": 0.25, "held": 0.5, "tags": tags}
@@ -117,6 +117,17 @@ def test_spans_have_a_row_for_each_policy_and_one_for_whole_documents(reproduce,
         "|---|---|---|---|---|---|---|---|---|",
         "| st | 10.0 | 25.0 | 30.0 | 10.0 | 50.0 | 1 | 900 | 10 |",
     ]
+
+
+def test_tables_of_choices_and_videos_say_what_is_right_and_what_it_cost(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    tables = importlib.import_module("downstream_tables")
+    cost = {"row": "dnc", "step": 900, "seconds": 600.0, "state_bytes": None, "parameters": 1234}
+    tags = {"type": {"motion": {"accuracy": 0.5}}, "place": {"early": {"accuracy": 0.3}, "later": {"accuracy": 0.1}}}
+    found = {"runs": {"dnc, seed 0": cost | {"metrics": {"accuracy": 0.25, "tags": tags}}}}
+    assert tables.choices(found)[2:] == ["| dnc | 25.0 | - | 1,234 | 1 | 900 | 10 |"]
+    assert tables.videos(found)[0].startswith("| right % | all | motion | early | later |")
+    assert tables.videos(found)[2:] == ["| dnc | 25.0 | 50.0 | 30.0 | 10.0 | - | 1,234 | 1 | 900 | 10 |"]
 
 
 def test_layers_and_memories_in_babilong_stand_in_one_table(reproduce, monkeypatch):
