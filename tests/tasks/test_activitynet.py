@@ -59,9 +59,9 @@ def test_the_folder_is_a_task_with_the_kinds_of_questions(raw):
 
 def test_frames_are_evenly_spread_and_rare_answers_are_no_classes(raw, monkeypatch):
     np.save(raw / "features" / "test0.npy", np.arange(18.0).reshape(9, 2) @ np.ones((2, 4)))
-    monkeypatch.setattr(activitynet, "CLASSES", 1)
+    monkeypatch.setattr(activitynet, "CLASSES", 2)
     found = made(raw, frames=3)
-    assert found.rare == 3 and found.questions == {"train": 2, "valid": 6, "test": 6}
+    assert found.rare == 2 and found.questions == {"train": 3, "valid": 6, "test": 6}
     kept = np.load(raw / "data" / "activitynet_qa" / "streams" / "test0.npy")
     assert kept.dtype == np.float32 and kept[:, 0].tolist() == [1, 17, 33]
 
