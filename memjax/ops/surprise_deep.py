@@ -232,7 +232,8 @@ def mlp(activation: Callable[[Array], Array], weights: Sequence[Array], x: Float
 def _layers(activation, output, slope, normalize_lr, anchor, state, tokens, mask):
     """A chunk of an MLP: the backward pass of the keys at its start, then the queries through their own weights."""
     weights, momenta = state
-    q, k, v, log_keep, log_momentum, lr = tokens
+    q, k, v, *gates = tokens
+    c = chunk.coefficients(*gates, mask)
     inputs, pulls = [k], []
     for w in anchor[:-1]:
         x, pull = jax.vjp(activation, chunk.exact(inputs[-1], w))
@@ -243,9 +244,9 @@ def _layers(activation, output, slope, normalize_lr, anchor, state, tokens, mask
     deltas = list(pull(slopes))
     for w, pull in zip(reversed(anchor[1:]), reversed(pulls), strict=True):
         deltas.insert(0, pull(chunk.exact(deltas[0], w.T))[0])
-    if normalize_lr:  # the gradient of a matrix is an outer product
-        lr = lr / _ratio(sum(_squares(x) * _squares(delta) for x, delta in zip(inputs, deltas, strict=True)), slopes)
-    c = chunk.coefficients(log_keep, log_momentum, lr, mask)
+    if normalize_lr:  # the gradient of a matrix is an outer product; for a rate that is divided, deltas are
+        ratio = _ratio(sum(_squares(x) * _squares(delta) for x, delta in zip(inputs, deltas, strict=True)), slopes)
+        deltas = [delta / ratio[:, None] for delta in deltas]
     x = q
     for layer, (w, s, keys, delta) in enumerate(zip(weights, momenta, inputs, deltas, strict=True)):
         x = chunk.token_read(c, x, w, s, keys, delta)
