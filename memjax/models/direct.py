@@ -34,11 +34,11 @@ class Direct(nn.Module):
     width: int
     head_layers: int
     dtype: Any
-    asks: ClassVar[TextNetwork] = BidirectionalGRU  # what reads a question that is a text
+    _asks: ClassVar[TextNetwork] = BidirectionalGRU  # what reads a question that is a text
 
     def setup(self):
         self.embed = item_embedding(self.shape, self.width, self.dtype)
-        self.query = QueryEncoder(self.shape.queries, self.width, self.dtype, self.asks)
+        self.query = QueryEncoder(self.shape.queries, self.width, self.dtype, self._asks)
         self.head = Head(self.shape, self.width, self.head_layers, self.dtype)
 
     def encode_query(self, query: Int[Array, "*W"]) -> Float[Array, "d"]:

@@ -137,7 +137,7 @@ class HCRN(Direct):
 
     largest: int = 8
     subsets: int = 2
-    asks: ClassVar[TextNetwork] = BidirectionalLSTM
+    _asks: ClassVar[TextNetwork] = BidirectionalLSTM
 
     def __post_init__(self):
         super().__post_init__()

@@ -29,7 +29,7 @@ class VideoReader(Direct):
         dtype: of the products.
     """
 
-    asks: ClassVar[TextNetwork] = LSTM
+    _asks: ClassVar[TextNetwork] = LSTM
 
     def setup(self):
         super().setup()
