@@ -2,13 +2,9 @@
 
 from evidence_rows import ABLATIONS
 
-from memjax.experiments.stream_qa.stream_qa_models import DIRECT
 from memjax.memories import registry
 
 NO_REHEARSAL = (ABLATIONS["no rehearsal"],)
-VIDEO_READERS = ("e_vqa", "e_mn", "e_sa", "hcrn")
-NO_RECOMMENDERS = ("directly", "multi_hop", "as_reader", "e2e_mn", "multi_stream", "msan", *VIDEO_READERS)
-RECOMMENDERS = [name for name in DIRECT if name not in NO_RECOMMENDERS]
 # The most telling rows first.
 MEMORIES = ["rehearsal", *(name for name in registry if name != "rehearsal")]
 OF_MEMORIES = {
@@ -28,7 +24,7 @@ RECOMMENDATION = {
     "sasrec": ("system=sasrec", NEXT_ALONE),
     "gru4rec next item alone": ("system=gru4rec", NEXT_ALONE),
     **OF_MEMORIES,
-    **{name: (f"system={name}", ()) for name in RECOMMENDERS if name not in ("gru4rec", "sasrec")},
+    **{name: (f"system={name}", ()) for name in ("caser", "rum", "rum_features", "dien")},
 }
 # Rehearsal Memory's Tables 5 and 6, and Figure 2.
 OF_REHEARSAL = {

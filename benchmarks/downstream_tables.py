@@ -1,84 +1,100 @@
 """Tables of what was learned of the downstream tasks, in Markdown, from what `reproduce.py` wrote."""
 
+from collections.abc import Callable
 from statistics import mean
 
 from tables_of_runs import by_row, percent, sizes_of
+
+COST = ["bytes of state", "parameters", "seeds", "steps", "minutes"]
 
 
 def recommendation(found: dict) -> list[str]:
     """How clicks are told from others, and how high the next one stands among all items."""
     columns = {"auc": "AUC %", "auc_popular": "popular AUC %", "hr_10": "HR@10 %", "ndcg_10": "NDCG@10 %"}
-    head = ["", *columns.values(), "bytes a user", "parameters", "seeds", "steps"]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for row, runs in by_row(found["runs"]).items():
-        cells = [percent_of([run["metrics"].get(name) for run in runs]) for name in columns]
-        lines.append(f"| {' | '.join([row, *cells, *sizes_of(runs)])} |")
-    return lines
+
+    def cells(runs: list[dict]) -> list[str]:
+        return [*(percent_of([run["metrics"].get(name) for run in runs]) for name in columns), *sizes_of(runs)]
+
+    return table(["", *columns.values(), "bytes a user", "parameters", "seeds", "steps"], found, cells)
 
 
 def learners(found: dict) -> list[str]:
     """AUC over all steps of the test students, and in the two halves of their streams."""
+
+    def cells(runs: list[dict]) -> list[str]:
+        halves = (of_tag(runs, "half", half, "auc") for half in ("early", "later"))
+        return [percent(of_all(runs, "auc")), *map(percent, halves), *sizes_of(runs)]
+
     head = ["", "AUC %", "early %", "later %", "bytes a student", "parameters", "seeds", "steps"]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for row, runs in by_row(found["runs"]).items():
-        halves = ([run["metrics"]["tags"]["half"][half]["auc"] for run in runs] for half in ("early", "later"))
-        cells = [percent([run["metrics"]["auc"] for run in runs]), *map(percent, halves)]
-        lines.append(f"| {' | '.join([row, *cells, *sizes_of(runs)])} |")
-    return lines
+    return table(head, found, cells)
 
 
 def stories(found: dict) -> list[str]:
     """Mean reciprocal ranks of the right answer: of all questions, and by the half of the story in which it lies."""
-    head = ["MRR", "all", "early", "later", "right %", "bytes of state", "parameters", "seeds", "steps", "minutes"]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for row, runs in by_row(found["runs"]).items():
-        places = ([run["metrics"]["tags"]["place"][place]["mrr"] for run in runs] for place in ("early", "later"))
-        ranks = [f"{mean(values):.3f}" for values in ([run["metrics"]["mrr"] for run in runs], *places)]
-        minutes = f"{mean(run['seconds'] for run in runs) / 60:.0f}"
-        right = percent([run["metrics"]["accuracy"] for run in runs])
-        lines.append(f"| {' | '.join([row, *ranks, right, *sizes_of(runs), minutes])} |")
+
+    def cells(runs: list[dict]) -> list[str]:
+        ranks = of_all(runs, "mrr"), *(of_tag(runs, "place", place, "mrr") for place in ("early", "later"))
+        return [*(f"{mean(values):.3f}" for values in ranks), percent(of_all(runs, "accuracy")), *cost(runs)]
+
+    head = ["MRR", "all", "early", "later", "right %", *COST]
     guess = next(iter(found["runs"].values()))["metrics"]["mrr_chance"]
-    return [*lines, f"| a guess | {guess:.3f} |" + " |" * (len(head) - 2)]
+    return [*table(head, found, cells), f"| a guess | {guess:.3f} |" + " |" * (len(head) - 2)]
 
 
 def choices(found: dict) -> list[str]:
     """How often the right one of several choices is chosen."""
-    head = ["", "right %", "bytes of state", "parameters", "seeds", "steps", "minutes"]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for row, runs in by_row(found["runs"]).items():
-        minutes = f"{mean(run['seconds'] for run in runs) / 60:.0f}"
-        right = percent([run["metrics"]["accuracy"] for run in runs])
-        lines.append(f"| {' | '.join([row, right, *sizes_of(runs), minutes])} |")
-    return lines
+    return table(["", "right %", *COST], found, lambda runs: [percent(of_all(runs, "accuracy")), *cost(runs)])
 
 
 def videos(found: dict) -> list[str]:
     """How many answers about films are right: by the type of the question, and by where the answer is seen."""
     first = next(iter(found["runs"].values()))["metrics"]["tags"]
     places = [("type", name) for name in first["type"]] + [("place", name) for name in ("early", "later")]
-    cost = ["bytes of state", "parameters", "seeds", "steps", "minutes"]
-    head = ["right %", "all", *(name for _, name in places), *cost]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for row, runs in by_row(found["runs"]).items():
-        split = [[run["metrics"]["tags"][tag][name]["accuracy"] for run in runs] for tag, name in places]
-        cells = map(percent, [[run["metrics"]["accuracy"] for run in runs], *split])
-        minutes = f"{mean(run['seconds'] for run in runs) / 60:.0f}"
-        lines.append(f"| {' | '.join([row, *cells, *sizes_of(runs), minutes])} |")
-    return lines
+
+    def cells(runs: list[dict]) -> list[str]:
+        split = (of_tag(runs, tag, name, "accuracy") for tag, name in places)
+        return [*map(percent, (of_all(runs, "accuracy"), *split)), *cost(runs)]
+
+    return table(["right %", "all", *(name for _, name in places), *COST], found, cells)
 
 
 def spans(found: dict) -> list[str]:
     """Exact match and F1 of the answers, F1 by where they stand, and how many were held in the end."""
+
+    def cells(runs: list[dict]) -> list[str]:
+        places = (of_tag(runs, "place", place, "f1") for place in ("early", "later"))
+        shares = of_all(runs, "accuracy"), of_all(runs, "f1"), *places, of_all(runs, "held")
+        return [*map(percent, shares), str(len(runs)), format(runs[0]["step"], ","), minutes(runs)]
+
     head = ["policy", "exact match %", "F1 %", "early F1 %", "later F1 %", "held %", "seeds", "steps", "minutes"]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for row, runs in by_row(found["runs"]).items():
-        every = [run["metrics"] for run in runs]
-        places = ([own["tags"]["place"][place]["f1"] for own in every] for place in ("early", "later"))
-        shares = ([own[name] for own in every] for name in ("accuracy", "f1"))
-        cells = map(percent, (*shares, *places, [own["held"] for own in every]))
-        minutes = f"{mean(run['seconds'] for run in runs) / 60:.0f}"
-        lines.append(f"| {' | '.join([row, *cells, str(len(runs)), format(runs[0]['step'], ','), minutes])} |")
-    return lines
+    return table(head, found, cells)
+
+
+def table(head: list[str], found: dict, cells: Callable[[list[dict]], list[str]]) -> list[str]:
+    """A line for each row, by its name and what `cells` makes of its runs."""
+    rows = [[row, *cells(runs)] for row, runs in by_row(found["runs"]).items()]
+    lines = [f"| {' | '.join(line)} |" for line in (head, *rows)]
+    return [lines[0], "|---" * len(head) + "|", *lines[1:]]
+
+
+def of_all(runs: list[dict], metric: str) -> list[float]:
+    """A metric of each run."""
+    return [run["metrics"][metric] for run in runs]
+
+
+def of_tag(runs: list[dict], tag: str, value: str, metric: str) -> list[float]:
+    """A metric of each run, where a tag has a value."""
+    return [run["metrics"]["tags"][tag][value][metric] for run in runs]
+
+
+def minutes(runs: list[dict]) -> str:
+    """How long a row trained, in the mean."""
+    return f"{mean(run['seconds'] for run in runs) / 60:.0f}"
+
+
+def cost(runs: list[dict]) -> list[str]:
+    """What stands under `COST`."""
+    return [*sizes_of(runs), minutes(runs)]
 
 
 def percent_of(values: list[float | None]) -> str:

@@ -17,8 +17,7 @@ from ml_collections import ConfigDict
 
 from memjax.config import parse_arg
 from memjax.errors import unknown
-from memjax.memories import registry
-from memjax.memories.registration import size_fields
+from memjax.memories.registration import memory_settings
 
 FILES = {"ml1m": "ml-1m.txt.gz", "small": "ratings.csv.gz"}
 # What differs from the defaults of the memories, for those that have it: as in configs/evidence.py on a CPU.
@@ -36,8 +35,6 @@ def get_config(arg: str = "ml1m") -> ConfigDict:
     variant, values = parse_arg(arg, "ml1m", system="memory", memory="rehearsal", seed=0)
     if variant not in FILES:
         raise unknown("variant of configs/clicks.py", variant, FILES)
-    if values["memory"] not in registry:
-        raise unknown("memory", values["memory"], registry)
     continual = values["memory"] == "continual"
 
     config = ConfigDict()
@@ -46,11 +43,7 @@ def get_config(arg: str = "ml1m") -> ConfigDict:
     # Asked for the next item alone, what reads the stream learns how popular items are and little else in 6,000 steps.
     config.task.update(views=1, ahead=20, least=5, seed=0, data_dir="data")
 
-    fields = size_fields(registry[values["memory"]])
-    config.memory = ConfigDict({"name": values["memory"], "slots": 20})
-    config.memory.update(
-        {size: value for size, value in SIZES.items() if size in fields} | OWN.get(config.memory.name, {})
-    )
+    config.memory = ConfigDict(memory_settings(values["memory"], 20, SIZES, OWN))
     # HPMN's code has two hidden layers before the click.
     config.model = ConfigDict({"width": 64, "hops": 1, "head_layers": 2, "dtype": "float32", "item_scale": 8.0})
 

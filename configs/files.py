@@ -13,9 +13,7 @@ The settings are those that served on a CPU elsewhere: for more than a few minut
 from ml_collections import ConfigDict
 
 from memjax.config import parse_arg
-from memjax.errors import unknown
-from memjax.memories import registry
-from memjax.memories.registration import size_fields
+from memjax.memories.registration import memory_settings
 
 # What differs from the defaults of the memories, for those that have it: as in configs/evidence.py on a CPU.
 SIZES = {"layers": 2, "heads": 4, "memory_width": 32, "hidden": 64, "context": 4, "scores": "both", "position_std": 1.0}
@@ -30,19 +28,13 @@ def get_config(arg: str = "data") -> ConfigDict:
     """The folder before the first comma; then system=, memory=, slots=, segment=, seed=."""
     given = {"system": "memory", "memory": "rehearsal", "slots": 20, "segment": 20, "seed": 0}
     folder, values = parse_arg(arg, "data", **given)
-    if values["memory"] not in registry:
-        raise unknown("memory", values["memory"], registry)
 
     config = ConfigDict()
     config.system = values["system"]
     config.task = ConfigDict({"name": "files", "segment": values["segment"], "length": 1000 * values["segment"]})
     config.task.data_dir = folder
 
-    fields = size_fields(registry[values["memory"]])
-    config.memory = ConfigDict({"name": values["memory"], "slots": values["slots"]})
-    config.memory.update(
-        {size: value for size, value in SIZES.items() if size in fields} | OWN.get(config.memory.name, {})
-    )
+    config.memory = ConfigDict(memory_settings(values["memory"], values["slots"], SIZES, OWN))
     config.model = ConfigDict({"width": 64, "hops": 2, "head_layers": 1, "dtype": "float32", "item_scale": 8.0})
 
     config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})

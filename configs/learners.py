@@ -17,8 +17,7 @@ from ml_collections import ConfigDict
 
 from memjax.config import parse_arg
 from memjax.errors import unknown
-from memjax.memories import registry
-from memjax.memories.registration import size_fields
+from memjax.memories.registration import memory_settings
 
 FILES = ("assist2017", "statics2011")
 # What differs from the defaults of the memories, for those that have it: as in configs/clicks.py.
@@ -36,8 +35,6 @@ def get_config(arg: str = "assist2017") -> ConfigDict:
     file, values = parse_arg(arg, "assist2017", **given)
     if file not in FILES:
         raise unknown("variant of configs/learners.py", file, FILES)
-    if values["memory"] not in registry:
-        raise unknown("memory", values["memory"], registry)
     continual, rehearsed = values["memory"] == "continual", values["segment"] > 1
 
     config = ConfigDict()
@@ -45,11 +42,7 @@ def get_config(arg: str = "assist2017") -> ConfigDict:
     config.task = ConfigDict({"name": "learners", "file": file, "fold": values["fold"], "length": 3060})
     config.task.update(segment=values["segment"], data_dir="data")
 
-    fields = size_fields(registry[values["memory"]])
-    config.memory = ConfigDict({"name": values["memory"], "slots": 20})
-    config.memory.update(
-        {size: value for size, value in SIZES.items() if size in fields} | OWN.get(config.memory.name, {})
-    )
+    config.memory = ConfigDict(memory_settings(values["memory"], 20, SIZES, OWN))
     # HPMN's code has two hidden layers before the click.
     config.model = ConfigDict({"width": 64, "hops": 1, "head_layers": 2, "dtype": "float32", "item_scale": 8.0})
 

@@ -15,20 +15,11 @@ from ml_collections import ConfigDict
 
 from memjax.config import parse_arg
 from memjax.errors import require, unknown
-from memjax.memories import registry
-from memjax.memories.registration import size_fields
+from memjax.memories.registration import memory_settings
 
 VARIANTS = ("shapes",)
 # What differs from the defaults of the memories, for those that have it: as in configs/stories.py.
-SIZES = {
-    "layers": 1,
-    "heads": 4,
-    "memory_width": 64,
-    "hidden": 64,
-    "context": 4,
-    "scores": "both",
-    "position_std": 1.0,
-}
+SIZES = {"layers": 1, "heads": 4, "memory_width": 64, "hidden": 64, "context": 4, "scores": "both", "position_std": 1.0}
 OWN = {"continual": {"scores": "additive"}, "retention": {"policy": "st"}, "stm": {"memory_width": 22}}
 
 
@@ -37,8 +28,6 @@ def get_config(arg: str = "shapes") -> ConfigDict:
     variant, values = parse_arg(arg, "shapes", system="memory", memory="rehearsal", width=64, seed=0)
     if variant not in VARIANTS:
         raise unknown("variant of configs/video.py", variant, VARIANTS)
-    if values["memory"] not in registry:
-        raise unknown("memory", values["memory"], registry)
     continual, width = values["memory"] == "continual", values["width"]
     require(width > 0, f"config argument width={width} must be at least 1")
 
@@ -47,11 +36,7 @@ def get_config(arg: str = "shapes") -> ConfigDict:
     config.task = ConfigDict({"name": "video", "frames": 300, "segment": 20, "features": 128})
     config.task.update(train=2000, valid=50, test=200, seed=0)
 
-    fields = size_fields(registry[values["memory"]])
-    config.memory = ConfigDict({"name": values["memory"], "slots": 20})
-    config.memory.update(
-        {size: value for size, value in SIZES.items() if size in fields} | OWN.get(config.memory.name, {})
-    )
+    config.memory = ConfigDict(memory_settings(values["memory"], 20, SIZES, OWN))
     config.model = ConfigDict({"width": width, "hops": 2, "head_layers": 1, "dtype": "float32"})
     config.model.item_scale = width**0.5
 

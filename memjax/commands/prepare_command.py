@@ -32,14 +32,14 @@ def run(arguments: Sequence[str]) -> None:
     flags.DEFINE_integer("frames", 0, "how many are kept of a video", flag_values=values)
     rest = parse_flags(values, arguments, "prepare")
     require(
-        rest in (["babi"], ["activitynet"]),
+        len(rest) == 1 and rest[0] in PREPARED,
         "say what to prepare: memjax prepare babi --from=ARCHIVE --data_dir=FOLDER, or activitynet --from=FOLDER "
         "--features=FOLDER --data_dir=FOLDER",
     )
-    given = {name for name in ("extra", "features", "frames") if values[name].present}
-    strange = given - {"babi": {"extra"}, "activitynet": {"features", "frames"}}[rest[0]]
+    prepare, own = PREPARED[rest[0]]
+    strange = {name for _, names in PREPARED.values() for name in names if values[name].present} - own
     require(not strange, f"memjax prepare {rest[0]} takes no --{', --'.join(sorted(strange))}")
-    (_babi if rest == ["babi"] else _activitynet)(values)
+    prepare(values)
 
 
 def _babi(values: flags.FlagValues) -> None:
@@ -69,3 +69,7 @@ def _activitynet(values: flags.FlagValues) -> None:
     if made.missing:
         print(f"{len(made.missing):,} videos have no features, such as {', '.join(made.missing[:10])}: left out")
     print(f"memjax train --config=configs/files.py:{Path(values.data_dir, activitynet.FOLDER)}")
+
+
+# What is prepared, and which flags it has for itself.
+PREPARED = {"babi": (_babi, {"extra"}), "activitynet": (_activitynet, {"features", "frames"})}

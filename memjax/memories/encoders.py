@@ -6,6 +6,7 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import require
+from memjax.memories.memory import for_each
 from memjax.memories.weights import gru_params, lstm_params
 from memjax.ops.recurrence import carry_like
 from memjax.typing import Any, Array, Bool, Float
@@ -185,7 +186,5 @@ class GRUEncoder(nn.Module):
         self.gru = BidirectionalGRU(self.width, self.width, self.dtype)
 
     def __call__(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Float[Array, "T N d"]:
-        _, states = nn.vmap(BidirectionalGRU.__call__, variable_axes={"params": None}, split_rngs={"params": False})(
-            self.gru, items, mask
-        )
+        _, states = for_each(BidirectionalGRU.__call__)(self.gru, items, mask)
         return states.astype(self.dtype)

@@ -157,6 +157,16 @@ def scan_module(step: Callable, module: nn.Module) -> Callable:
     )
 
 
+def for_each(method: Callable, in_axes: Any = 0) -> Callable:
+    """`jax.vmap` of a module's method, `method(module, *inputs)`, whose parameters are the same for all.
+
+    Args:
+        method: of the module; or the class of one, to make it and call it.
+        in_axes: as of `jax.vmap`, of the inputs.
+    """
+    return nn.vmap(method, in_axes=in_axes, variable_axes={"params": None}, split_rngs={"params": False})
+
+
 def stream_shards() -> int:
     """Into how many parts a stream is split: the devices along the axis "sequence" of the mesh, if there is one."""
     return jax.sharding.get_abstract_mesh().shape.get("sequence", 1)

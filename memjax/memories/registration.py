@@ -2,7 +2,7 @@
 
 import dataclasses
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -177,3 +177,27 @@ def check_size(name: str, size: str) -> None:
 def size_fields(cls: type[Memory]) -> dict[str, dataclasses.Field]:
     """What a memory can be given by `create`, beside the slots."""
     return {f.name: f for f in dataclasses.fields(cls) if f.init and f.name not in ("parent", "name", "num_slots")}
+
+
+def memory_settings(
+    name: str, slots: int, sizes: Mapping[str, Any], own: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """What a config says of a memory: its name, K, and sizes.
+
+    Args:
+        name: of the registry.
+        slots: K.
+        sizes: for all memories; those that it does not have are left out.
+        own: by the name of a memory, what it has in their place or besides.
+
+    Raises:
+        MemjaxError: for a memory that there is not.
+
+    >>> memory_settings("ntm", 4, {"hidden": 8, "layers": 2}, {"dnc": {"hidden": 16}})
+    {'name': 'ntm', 'slots': 4, 'hidden': 8}
+    """
+    if name not in registry:
+        raise unknown("memory", name, registry)
+    fields = size_fields(registry[name])
+    shared = {size: value for size, value in sizes.items() if size in fields}
+    return {"name": name, "slots": slots} | shared | dict(own.get(name, {}))

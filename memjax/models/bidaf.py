@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from memjax.checks import at_least
 from memjax.errors import require
 from memjax.memories.encoders import BidirectionalGRU
+from memjax.memories.memory import for_each
 from memjax.ops.attention import masked_softmax
 from memjax.tasks.words import PAD, UNKNOWN
 from memjax.typing import Array, Bool, Float, Int, Key
@@ -50,10 +51,7 @@ class BiDAF(nn.Module):
             paper has .2, for each word.
 
     >>> model, blocks = BiDAF(words=9, width=4, layers=1, dropout=0.0), jnp.array([[2, 3], [4, 0]])
-    >>> def answered(model):
-    ...     _, states = model.read(blocks)
-    ...     return model.answer(states.reshape(4, -1), blocks.reshape(4) != 0, jnp.array([3, 5, 0]))
-    >>> logits, _ = nn.init_with_output(answered, model)(jax.random.key(0))
+    >>> logits, _ = model.init_with_output(jax.random.key(0), blocks, jnp.array([3, 5, 0]))
     >>> logits.first.shape
     (4,)
     """
@@ -78,6 +76,20 @@ class BiDAF(nn.Module):
         self.modelling = [BidirectionalGRU(width, width if layer else 4 * width) for layer in range(self.layers)]
         self.ending = BidirectionalGRU(width, width)
         self.begins, self.ends = nn.Dense(1), nn.Dense(1)
+        self.drop, self.drop_blocks = (nn.Dropout(self.dropout, broadcast_dims=axes) for axes in ((0,), (0, 1)))
+
+    def __call__(self, blocks: Int[Array, "T N"], query: Int[Array, "W"], key: Key | None = None) -> SpanLogits:
+        """Where in blocks, one after another, an answer begins and ends.
+
+        Args:
+            blocks: ids of words, 0 where there is none.
+            query: as of `answer`.
+            key: to drop inputs with.
+        """
+        text_key, answer_key = (None, None) if key is None else jax.random.split(key)
+        _, states = self.read(blocks, text_key)
+        words = blocks.reshape(-1)
+        return self.answer(states.reshape(len(words), -1), words != PAD, query, answer_key)
 
     def read(
         self, blocks: Int[Array, "T N"], key: Key | None = None
@@ -88,9 +100,9 @@ class BiDAF(nn.Module):
             blocks: ids of words, 0 where there is none.
             key: to drop inputs with.
         """
-        embedded = self._dropped(self.embed(jnp.where(blocks < self.words, blocks, UNKNOWN)), key)
-        each = nn.vmap(BidirectionalGRU.__call__, variable_axes={"params": None}, split_rngs={"params": False})
-        return each(self.contextual, embedded, blocks != PAD)
+        embedded = self.embed(jnp.where(blocks < self.words, blocks, UNKNOWN))
+        embedded = self.drop_blocks(embedded, deterministic=key is None, rng=key)
+        return for_each(BidirectionalGRU.__call__)(self.contextual, embedded, blocks != PAD)
 
     def similarity(self, text: Float[Array, "J d"], question: Float[Array, "W d"]) -> Float[Array, "J W"]:
         """s: of each vector of a text and each of a question.
@@ -122,21 +134,19 @@ class BiDAF(nn.Module):
         summed = masked_softmax(strongest, mask, axis=0) @ text
         flow = jnp.concatenate([text, asked, text * asked, text * summed], axis=1)
         states = flow
+
+        def dropped(x: Array) -> Array:
+            return self.drop(x, deterministic=key is None, rng=keys.pop())
+
         for layer in self.modelling:
-            _, states = layer(self._dropped(states, keys.pop()), mask)
-        _, ending = self.ending(self._dropped(states, keys.pop()), mask)
+            _, states = layer(dropped(states), mask)
+        _, ending = self.ending(dropped(states), mask)
 
         def logits(head: nn.Dense, states: Array) -> Array:
-            both = self._dropped(jnp.concatenate([flow, states], axis=1), keys.pop())
+            both = dropped(jnp.concatenate([flow, states], axis=1))
             return jnp.where(mask, head(both)[:, 0], NOWHERE)
 
         return SpanLogits(logits(self.begins, states), logits(self.ends, ending))
-
-    def _dropped(self, x: Array, key: Key | None) -> Array:
-        if key is None:
-            return x
-        kept = jax.random.bernoulli(key, 1 - self.dropout, x.shape[-1:])
-        return jnp.where(kept, x / (1 - self.dropout), 0)
 
 
 def best_span(logits: SpanLogits, longest: int) -> tuple[Int[Array, ""], Int[Array, ""]]:

@@ -134,7 +134,7 @@ class DocumentReader(nn.Module):
             query: as of `BiDAF.answer`.
             key: to drop inputs with.
         """
-        return answer_from(self.base, held_words(blocks, held), query, key)
+        return self.base(held_words(blocks, held), query, key)
 
     def _start(self, encoding: Float[Array, "d"]) -> _Carry:
         size, kept = self.entries, self.evictor.kept()
@@ -191,18 +191,3 @@ def held_words(blocks: Int[Array, "T W"], held: Int[Array, "N"]) -> Int[Array, "
     [[4, 5], [0, 0]]
     """
     return jnp.where(held[:, None] >= 0, blocks[held], PAD)
-
-
-def answer_from(base: BiDAF, blocks: Int[Array, "N W"], query: Int[Array, "Q"], key: Key | None = None) -> SpanLogits:
-    """What BiDAF answers when blocks one after another are its text.
-
-    Args:
-        base: BiDAF.
-        blocks: ids of words.
-        query: as of `BiDAF.answer`.
-        key: to drop inputs with.
-    """
-    text_key, answer_key = (None, None) if key is None else jax.random.split(key)
-    _, states = base.read(blocks, text_key)
-    words = blocks.reshape(-1)
-    return base.answer(states.reshape(len(words), -1), words != PAD, query, answer_key)

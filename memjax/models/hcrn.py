@@ -1,6 +1,6 @@
 """HCRN: relations among a clip's frames, and among a video's clips, first given their motion, then the question."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import flax.linen as nn
@@ -11,6 +11,7 @@ from memjax.checks import check_counts, check_widths
 from memjax.errors import require
 from memjax.memories import Slots
 from memjax.memories.encoders import LSTM, BidirectionalLSTM
+from memjax.memories.memory import for_each
 from memjax.models.direct import Direct, read_by, state_after
 from memjax.models.embeddings import embed_stream
 from memjax.models.readers import TextNetwork
@@ -94,11 +95,6 @@ class RelationUnit(nn.Module):
         if self.gated:
             related = related * nn.sigmoid(apply(self.gate))
         return related.mean(1).astype(self.dtype)
-
-
-def over(method: Callable, in_axes: Any = 0) -> Callable:
-    """A method of a module for each of several inputs."""
-    return nn.vmap(method, in_axes=in_axes, variable_axes={"params": None}, split_rngs={"params": False})
 
 
 class HCRN(Direct):
@@ -195,14 +191,13 @@ class HCRN(Direct):
             key: not needed.
         """
         frames, real = embed_stream(self.embed, stream, mask), mask.any(1)
-        motions, _ = over(LSTM.__call__)(self.frames, frames, mask)
-        related = over(RelationUnit.__call__)(self.clip_motion, frames, mask, motions)
+        motions, _ = for_each(LSTM.__call__)(self.frames, frames, mask)
+        related = for_each(RelationUnit.__call__)(self.clip_motion, frames, mask, motions)
         _, states = self.clips(motions, real)
         clips = Slots(related.reshape(-1, self.width), jnp.repeat(real, self.kept))
         parts = state_after(states, after), read_by(clips, after * self.kept)
-        return Slots(*(jnp.concatenate(leaves, axis=1) for leaves in zip(*parts, strict=True))), jnp.zeros(
-            (), jnp.float32
-        )
+        kept = Slots(*(jnp.concatenate(leaves, axis=1) for leaves in zip(*parts, strict=True)))
+        return kept, jnp.zeros((), jnp.float32)
 
     def answer(
         self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "C W2"] | None = None
@@ -217,7 +212,7 @@ class HCRN(Direct):
         asked, values = self.encode_query(query), slots.values.astype(self.dtype)
         motion, clips = values[0], values[1:].reshape(-1, self.kept, self.width)
         real = slots.mask[1 :: self.kept]
-        given = over(RelationUnit.__call__, (0, None, None))
+        given = for_each(RelationUnit.__call__, (0, None, None))
         clips = given(self.clip_question, clips, jnp.ones(self.kept, bool), asked)
         videos = given(self.video_motion, clips.swapaxes(0, 1), real, motion)
         videos = given(self.video_question, videos, jnp.ones(videos.shape[1], bool), asked)

@@ -9,6 +9,7 @@ from memjax.checks import at_least
 from memjax.errors import require
 from memjax.memories import Slots
 from memjax.memories.encoders import EPSILON, Attention, BidirectionalGRU, FeedForward
+from memjax.memories.memory import for_each
 from memjax.models.text_reader import TextReader
 from memjax.typing import Any, Array, Bool, Float, Int, Key
 
@@ -118,10 +119,7 @@ class MSAN(TextReader):
         return jnp.where(real[:, None], embedded.astype(jnp.float32) + states, 0)
 
     def answer(self, slots: Slots, query: Int[Array, "W"], candidates: Int[Array, "C W2"]) -> Float[Array, "C"]:
-        each = nn.vmap(
-            type(self).logit, in_axes=(None, None, 0), variable_axes={"params": None}, split_rngs={"params": False}
-        )
-        logits = each(self, slots, query, candidates)
+        logits = for_each(MSAN.logit, (None, None, 0))(self, slots, query, candidates)
         return jnp.where((candidates != 0).any(1), logits, -jnp.inf)
 
     def logit(self, slots: Slots, query: Int[Array, "W"], candidate: Int[Array, "W2"]) -> Float[Array, ""]:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from memjax.memories import Slots
 from memjax.memories.encoders import BidirectionalLSTM
+from memjax.memories.memory import for_each
 from memjax.models.text_reader import TextReader
 from memjax.ops.attention import accumulated, masked_softmax
 from memjax.typing import Array, Bool, Float, Int, Key
@@ -70,12 +71,7 @@ class MultiStream(TextReader):
     def answer(self, slots: Slots, query: Int[Array, "W"], candidates: Int[Array, "C W2"]) -> Float[Array, "C"]:
         subtitles = slots.values.astype(self.dtype)
         asked = self.by_text(subtitles, query)
-        each = nn.vmap(
-            type(self).logit,
-            in_axes=(None, None, None, 0),
-            variable_axes={"params": None},
-            split_rngs={"params": False},
-        )
+        each = for_each(MultiStream.logit, (None, None, None, 0))
         return jnp.where((candidates != 0).any(1), each(self, subtitles, slots.mask, asked, candidates), -jnp.inf)
 
     def by_text(self, subtitles: Float[Array, "L d"], text: Int[Array, "W"]) -> Float[Array, "L d"]:

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from memjax import ops
 from memjax.memories import Slots
 from memjax.memories.encoders import LSTM, BidirectionalGRU, BidirectionalLSTM
+from memjax.memories.memory import for_each
 from memjax.memories.weights import additive_params
 from memjax.tasks.stream_task import TaskShape
 from memjax.typing import Any, Array, Float, Int
@@ -110,8 +111,7 @@ class CandidateHead(nn.Module):
 
     @nn.compact
     def __call__(self, feature: Float[Array, "d"], candidates: Int[Array, "C W"]) -> Float[Array, "C"]:
-        encode = nn.vmap(QueryEncoder, variable_axes={"params": None}, split_rngs={"params": False})
-        encoded = encode(self.vocabulary, self.width, self.dtype)(candidates)
+        encoded = for_each(QueryEncoder)(self.vocabulary, self.width, self.dtype)(candidates)
         feature = jnp.broadcast_to(feature, (encoded.shape[0], feature.shape[-1]))
         joined = jnp.concatenate([encoded, feature.astype(encoded.dtype)], axis=-1)
         hidden = nn.relu(nn.Dense(self.width, dtype=self.dtype)(joined))

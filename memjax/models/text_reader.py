@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from memjax.checks import check_widths
 from memjax.errors import require
 from memjax.memories import Slots
+from memjax.memories.memory import for_each
 from memjax.tasks.stream_task import TaskShape
 from memjax.typing import Any, Array, Bool, Float, Int, Key
 
@@ -79,10 +80,7 @@ class TextReader(nn.Module):
         """
         # What reads from the right must not have read on: each time the text is read again.
         read = mask & (jnp.arange(len(mask)) < after[:, None])[..., None]
-        again = nn.vmap(
-            type(self).memorize, in_axes=(None, 0), variable_axes={"params": None}, split_rngs={"params": False}
-        )
-        slots, aux_losses = again(self, stream, read)
+        slots, aux_losses = for_each(type(self).memorize, (None, 0))(self, stream, read)
         return slots, aux_losses.sum()
 
     def answer(self, slots: Slots, query: Int[Array, "W"], candidates: Int[Array, "C W2"]) -> Float[Array, "C"]:

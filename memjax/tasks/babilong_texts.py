@@ -13,7 +13,7 @@ from memjax.tasks.babi import UNSEEN, choose_tasks, split_stories
 from memjax.tasks.builders.babi_format import Story
 from memjax.tasks.stream_task import Split
 from memjax.tasks.text import read_text, without_gutenberg
-from memjax.tasks.words import UNKNOWN, id_table, sentences_of, words_of
+from memjax.tasks.words import id_table, ids_of, sentences_of, words_of
 from memjax.typing import SPLITS
 
 END, ASKED = 2, 3  # the marks behind the words of a sentence, and behind those of a question
@@ -162,7 +162,7 @@ def _ids(own: set[str], background: Iterable[str], most: int) -> dict[str, int]:
 
 def _table(texts: Sequence[str], ids: dict[str, int], longest: int) -> np.ndarray:
     """The words of each text as a row, behind a row of padding."""
-    return id_table([[], *([ids.get(word, UNKNOWN) for word in words_of(text)] for text in texts)], longest)
+    return id_table([(), *(ids_of(words_of(text), ids) for text in texts)], longest)
 
 
 def _facts(

@@ -1,6 +1,5 @@
 """Dialogues with multiple-choice questions from files: the folders of DREAM and of TVQA."""
 
-import json
 import math
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from typing import Any, NamedTuple
 
 from memjax.errors import MemjaxError, require
 from memjax.tasks.stream_task import Split
-from memjax.tasks.text import guarded, read_text
+from memjax.tasks.text import guarded, parsed, plain_or_gzipped, read_text
 from memjax.typing import SPLITS
 
 DREAM = {"train": "train.json", "valid": "dev.json", "test": "test.json"}
@@ -63,9 +62,9 @@ def read_dialogues(folder: Path) -> dict[Split, list[Dialogue]]:
         MemjaxError: for what is missing, damaged, or of another kind.
     """
     require(guarded(folder, folder.is_dir), f"there is no folder {folder}; put it there, or give --data_dir=FOLDER")
-    if all(_there(folder, name) for name in DREAM.values()):
+    if _there(folder, *DREAM.values()):
         found: dict[Split, list[Dialogue]] = {split: _dream(folder, DREAM[split]) for split in SPLITS}
-    elif all(_there(folder, name) for name in (*TVQA_QUESTIONS, TVQA_SUBTITLES)):
+    elif _there(folder, *TVQA_QUESTIONS, TVQA_SUBTITLES):
         found = _tvqa(folder)
     else:
         wanted = f"{', '.join(DREAM.values())} of DREAM, or {', '.join((*TVQA_QUESTIONS, TVQA_SUBTITLES))} of TVQA"
@@ -75,25 +74,13 @@ def read_dialogues(folder: Path) -> dict[Split, list[Dialogue]]:
     return found
 
 
-def _there(folder: Path, name: str) -> Path | None:
-    return next((path for path in (folder / name, folder / f"{name}.gz") if path.exists()), None)
-
-
-def _read(folder: Path, name: str) -> tuple[Path, str]:
-    path = _there(folder, name) or folder / name
-    return path, read_text(path)
-
-
-def _parsed(where: str, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise MemjaxError(f"{where} is no JSON: {error}; get it again") from None
+def _there(folder: Path, *names: str) -> bool:
+    return all(plain_or_gzipped(folder / name).exists() for name in names)
 
 
 def _dream(folder: Path, name: str) -> list[Dialogue]:
-    path, text = _read(folder, name)
-    entries = _parsed(str(path), text)
+    path = plain_or_gzipped(folder / name)
+    entries = parsed(path, read_text(path))
     require(isinstance(entries, list), f"{path} is not DREAM's: it must be a list of [turns, questions, name]")
     found = []
     for place, entry in enumerate(entries):
@@ -169,9 +156,9 @@ def _begin(where: str, moment: Any) -> float | None:
 
 
 def _lines(folder: Path, name: str) -> Iterator[tuple[str, Any]]:
-    path, text = _read(folder, name)
-    for number, line in enumerate(text.split("\n"), 1):
+    path = plain_or_gzipped(folder / name)
+    for number, line in enumerate(read_text(path).split("\n"), 1):
         if line.strip():
-            row = _parsed(f"{path}, line {number}", line)
+            row = parsed(f"{path}, line {number}", line)
             require(isinstance(row, dict), f"{path}, line {number}: it is no object")
             yield f"{path}, line {number}", row

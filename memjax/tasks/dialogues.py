@@ -1,8 +1,9 @@
 """Questions about dialogues with several choices: a turn is a segment, and each question reads its dialogue anew."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from memjax.checks import at_least, at_most
 from memjax.errors import require
 from memjax.tasks.dialogue_files import Dialogue, read_dialogues
 from memjax.tasks.stream_task import Batch, Split, TaskShape, check_indices
-from memjax.tasks.words import PAD, UNKNOWN, id_table, known_words, pieces_of, words_of
+from memjax.tasks.words import PAD, id_table, ids_of, known_words, pieces_of, words_of
 from memjax.typing import SPLITS
 
 PLACES = ("early", "later", "unknown")
@@ -82,7 +83,7 @@ class Dialogues:
     def __init__(self, spec: DialoguesSpec):
         self.spec = spec
         dialogues = read_dialogues(Path(spec.data_dir, spec.folder))
-        self.vocabulary = known_words((text for own in dialogues["train"] for text in _texts(own)), spec.least)
+        self.vocabulary = known_words((word for own in dialogues["train"] for word in _words(own)), spec.least)
         self._ids = {word: place for place, word in enumerate(self.vocabulary)}
         left_out: Counter[str] = Counter()
         self._splits = {split: self._read(dialogues[split], left_out) for split in SPLITS}
@@ -127,13 +128,13 @@ class Dialogues:
         part = _Examples([], [], [], [], [], [])
         for dialogue in dialogues:
             turns = [pieces_of(words_of(text), self.spec.words) for text in dialogue.turns]
-            segments = [self._read_as(piece) for pieces in turns for piece in pieces]
+            segments = [ids_of(piece, self._ids) for pieces in turns for piece in pieces]
             if not segments:
                 left_out["dialogues without words are"] += 1
                 continue
             for question in dialogue.questions:
-                query = self._read_as(words_of(question.text))
-                choices = [self._read_as(words_of(text)[: self.spec.answer_words]) for text in question.choices]
+                query = ids_of(words_of(question.text), self._ids)
+                choices = [ids_of(words_of(text)[: self.spec.answer_words], self._ids) for text in question.choices]
                 if not query or not all(choices):
                     left_out["questions without words, or with a choice without words, are"] += 1
                     continue
@@ -145,9 +146,7 @@ class Dialogues:
             part.streams.append(id_table(segments, self.spec.words))
         return part
 
-    def _read_as(self, words: Sequence[str]) -> tuple[int, ...]:
-        return tuple(self._ids.get(word, UNKNOWN) for word in words)
 
-
-def _texts(dialogue: Dialogue) -> tuple[str, ...]:
-    return (*dialogue.turns, *(text for one in dialogue.questions for text in (one.text, *one.choices)))
+def _words(dialogue: Dialogue) -> Iterator[str]:
+    texts = (*dialogue.turns, *(text for one in dialogue.questions for text in (one.text, *one.choices)))
+    return chain.from_iterable(map(words_of, texts))

@@ -184,12 +184,9 @@ class FileTask:
             "query": np.stack([self.encode_query(question.query) for question in asked]),
             "label": np.array(label, np.int32),
         }
-        kinds = (
-            {"kind": np.array([self._kinds[question.kind or NO_KIND] for question in asked], np.int32)}
-            if self._kinds
-            else {}
-        )
-        return batch | kinds
+        if self._kinds:
+            batch["kind"] = np.array([self._kinds[question.kind or NO_KIND] for question in asked], np.int32)
+        return batch
 
     def _read(self, question: FileQuestion) -> int:
         return min(question.after, self.spec.length)

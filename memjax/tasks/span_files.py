@@ -1,6 +1,5 @@
 """Documents with questions whose answers stand in them: FairytaleQA's archive, and the layout of TriviaQA's folder."""
 
-import json
 import string
 import unicodedata
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 from memjax.errors import MemjaxError, require
 from memjax.tasks.story_files import StoryQuestion, read_stories
 from memjax.tasks.stream_task import Split
-from memjax.tasks.text import guarded, read_text
+from memjax.tasks.text import guarded, parsed, read_text
 from memjax.typing import SPLITS
 
 TRIVIA = {"train": "wikipedia-train.json", "test": "wikipedia-dev.json"}
@@ -92,13 +91,9 @@ def read_documents(path: Path) -> dict[Split, list[Document]]:
     if guarded(path, path.is_dir):
         return _trivia(path)
     return {
-        split: [Document(story.sections, tuple(map(_asked, filter(_explicit, story.questions)))) for story in stories]
+        split: [Document(own.sections, tuple(_asked(one) for one in own.questions if one.explicit)) for own in stories]
         for split, stories in read_stories(path).items()
     }
-
-
-def _explicit(question: StoryQuestion) -> bool:
-    return question.explicit
 
 
 def _asked(question: StoryQuestion) -> SpanQuestion:
@@ -119,10 +114,7 @@ def _trivia(folder: Path) -> dict[Split, list[Document]]:
 def _pages(folder: Path, name: str) -> list[list[Document]]:
     """For each question the pages that it is about."""
     path = folder / "qa" / name
-    try:
-        found = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise MemjaxError(f"{path} is no JSON: {error}; get it again") from None
+    found = parsed(path, read_text(path))
     rows = found.get("Data") if isinstance(found, dict) else None
     if not isinstance(rows, list):
         raise MemjaxError(f'{path} is not TriviaQA\'s: it must be an object with a list "Data"')

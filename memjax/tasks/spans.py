@@ -22,7 +22,7 @@ from memjax.tasks.stream_task import (
     check_tags,
     require_fields,
 )
-from memjax.tasks.words import PAD, id_table
+from memjax.tasks.words import PAD, id_table, known_words
 from memjax.typing import SPLITS
 
 PLACES = ("early", "later")
@@ -155,7 +155,9 @@ class Spans:
         documents = read_documents(Path(spec.data_dir, spec.file))
         split_text = cache(scored_words)  # a page of TriviaQA is a document for each question about it
         texts = {split: [list(map(split_text, own.sections)) for own in documents[split]] for split in SPLITS}
-        known = _known(documents["train"], texts["train"], spec.least)
+        told = chain.from_iterable(chain.from_iterable(texts["train"]))
+        asked = (word for own in documents["train"] for one in own.questions for word in scored_words(one.text))
+        known = known_words(chain(told, asked), spec.least, first=ARTICLES)
         self._ids = {word: place for place, word in enumerate(known)}
         self._words: dict[Split, list[np.ndarray]] = {}
         self._questions: dict[Split, list[_Question]] = {}
@@ -249,17 +251,6 @@ class Spans:
             return 0
         room = max(0, self.spec.within - (last - first + 1))
         return first - int(np.random.default_rng(number).random() * (room + 1))
-
-
-def _known(documents: list[Document], texts: list[list[list[str]]], least: int) -> list[str]:
-    """Padding, the unknown word, articles, and then in alphabetical order what train has often enough."""
-    told = (word for sections in texts for words in sections for word in words)
-    asked = (word for own in documents for question in own.questions for word in scored_words(question.text))
-    counts = Counter(chain(told, asked))
-    often = sorted(word for word, count in counts.items() if count >= least and word not in ARTICLES)
-    require(often, f"no word occurs {least} times in train; lower config.task.least")
-    # No word has the names of the first two: the rule takes < and > out.
-    return ["<pad>", "<unknown>", *ARTICLES, *often]
 
 
 def _place(question: SpanQuestion, words: list[str], begins: list[int]) -> tuple[int, int] | None:

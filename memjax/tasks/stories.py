@@ -1,7 +1,9 @@
 """Ranking the answers of a story: a sentence is a segment, the candidates are the answers to all of its questions."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +13,7 @@ from memjax.checks import at_least, at_most
 from memjax.errors import require
 from memjax.tasks.story_files import Story, read_stories
 from memjax.tasks.stream_task import Batch, Split, TaskShape, check_indices
-from memjax.tasks.words import PAD, UNKNOWN, id_table, known_words, sentences_of, words_of
+from memjax.tasks.words import PAD, id_table, ids_of, known_words, sentences_of, words_of
 from memjax.typing import SPLITS
 
 PLACES = ("early", "later", "several")
@@ -85,7 +87,7 @@ class Stories:
     def __init__(self, spec: StoriesSpec):
         self.spec = spec
         stories = read_stories(Path(spec.data_dir, spec.file))
-        self.vocabulary = known_words((text for story in stories["train"] for text in _texts(story)), spec.least)
+        self.vocabulary = known_words((word for story in stories["train"] for word in _words(story)), spec.least)
         self._ids = {word: place for place, word in enumerate(self.vocabulary)}
         asked = [question for own in stories.values() for story in own for question in story.questions]
         self._kinds = sorted({question.kind for question in asked})
@@ -142,7 +144,7 @@ class Stories:
         part = _Examples([], [], [], [], [], np.array([]), np.array([]))
         for story in stories:
             answers = [
-                self._read_as(words_of(question.answer)[: self.spec.answer_words]) for question in story.questions
+                ids_of(words_of(question.answer)[: self.spec.answer_words], self._ids) for question in story.questions
             ]
             said = [i for i, answer in enumerate(answers) if answer and words_of(story.questions[i].text)]
             sections = [sentences_of(text, self.spec.words) for text in story.sections]
@@ -152,10 +154,10 @@ class Stories:
                 continue
             if len(said) < len(answers):
                 left_out["questions without words or without an answer are"] += len(answers) - len(said)
-            sentences = [self._read_as(words_of(text)) for own in sections for text in own]
+            sentences = [ids_of(words_of(text), self._ids) for own in sections for text in own]
             part.streams.append(id_table(sentences, self.spec.words))
             part.candidates.append(id_table(distinct, self.spec.answer_words))
-            part.queries.append(id_table([self._read_as(words_of(story.questions[i].text)) for i in said], longest))
+            part.queries.append(id_table([ids_of(words_of(story.questions[i].text), self._ids) for i in said], longest))
             part.labels.append(np.array([distinct.index(answers[i]) for i in said], np.int32))
             begins = np.cumsum([0, *(sum(len(words_of(text)) for text in own) for own in sections)])
             places = [story.questions[i].section for i in said]
@@ -166,9 +168,7 @@ class Stories:
         which, first = np.array(pairs, np.int64).reshape(-1, 2).T
         return part._replace(story=which, first=first)
 
-    def _read_as(self, words: list[str]) -> tuple[int, ...]:
-        return tuple(self._ids.get(word, UNKNOWN) for word in words)
 
-
-def _texts(story: Story) -> tuple[str, ...]:
-    return (*story.sections, *(text for question in story.questions for text in (question.text, question.answer)))
+def _words(story: Story) -> Iterator[str]:
+    texts = (*story.sections, *(text for question in story.questions for text in (question.text, question.answer)))
+    return chain.from_iterable(map(words_of, texts))

@@ -1,15 +1,16 @@
 """Texts from files: plain, gzipped, or members of an archive, in UTF-8. Nothing that is read is run or unpacked."""
 
+import json
 import lzma
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from memjax.archives import Budget, opened_tar, tar_member, unpacked, zip_member
-from memjax.errors import MemjaxError, require
+from memjax.errors import MemjaxError, one_line, require
 
 T = TypeVar("T")
 _TARS = (".tar.gz", ".tgz", ".tar")
@@ -29,6 +30,20 @@ def read_text(path: Path) -> str:
             return stream.read()
 
     return _read(path, data)
+
+
+def plain_or_gzipped(path: Path) -> Path:
+    """FILE.gz where that is there and FILE is not; else FILE."""
+    packed = path.with_name(f"{path.name}.gz")
+    return packed if packed.exists() and not path.exists() else path
+
+
+def parsed(where: Path | str, text: str) -> Any:
+    """What a text in JSON holds. Raises `MemjaxError` if it is none; where: it stands."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise MemjaxError(f"{where} is no JSON: {one_line(error)}; get it again") from None
 
 
 def read_member(archive: Path, name: str) -> str:

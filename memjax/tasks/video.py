@@ -15,7 +15,7 @@ from memjax.typing import SPLITS
 
 PATCH = 5  # pixels of a filter's side
 CELLS = 4  # on a side, in which the means of some filters are taken
-KEPT = 4096  # films whose features are not made again
+KEPT = 4096  # films whose plans and features are not made again
 MOST_FRAMES = 10_000
 
 
@@ -86,6 +86,7 @@ class Video:
 
     def __init__(self, spec: VideoSpec):
         self.spec, self.answers = spec, ANSWERS
+        self._plan = lru_cache(KEPT)(self._planned)
         self.vocabulary = ("<pad>", *vocabulary())
         self._ids = {word: place for place, word in enumerate(self.vocabulary)}
         rng, filters = np.random.default_rng(spec.seed), spec.features // 2
@@ -110,9 +111,6 @@ class Video:
 
     def size(self, split: Split) -> int:
         return getattr(self.spec, split) * len(TYPES)
-
-    def lengths(self, split: Split) -> np.ndarray:
-        return np.full(self.size(split), self.shape.segments)
 
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
         indices = check_indices(indices, self.size(split), split)
@@ -140,6 +138,9 @@ class Video:
 
     def scene(self, split: Split, film: int) -> Scene:
         """The plan of a film, about which each type of question can be asked."""
+        return self._plan(split, film)
+
+    def _planned(self, split: Split, film: int) -> Scene:
         rng = self._rng(split, film, 0)
         frames = self.spec.frames // len(ACTS)
         while not possible(scene := made_scene(rng, frames)):

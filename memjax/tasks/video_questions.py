@@ -7,7 +7,6 @@ import numpy as np
 
 from memjax.tasks.video_scenes import COLOURS, DIRECTIONS, SHAPES, Actor, Scene
 
-TYPES = ("motion", "spatial", "temporal", "colour", "count", "yes/no")
 PLACES = ("early", "later", "several")
 MOST = len(SHAPES)  # of one colour in a film: no two actors are alike
 
@@ -35,6 +34,7 @@ TEXTS = {
     "count": "how many {colour} ones are there",
     "yes/no": "does the {name} meet the {other}",
 }
+TYPES = tuple(TEXTS)
 ANSWERS = tuple(
     sorted({"left", "right", "up", "down", "above", "below", "yes", "no", *COLOURS, *map(str, range(MOST + 1))})
 )

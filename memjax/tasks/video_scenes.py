@@ -100,13 +100,19 @@ def covered(shape: str, path: np.ndarray) -> np.ndarray:
     grid = np.arange(SIZE)
     across = grid[None, None, :] - path[:, 0, None, None]
     down = grid[None, :, None] - path[:, 1, None, None]
-    box = np.maximum(np.abs(across), np.abs(down)) <= RADIUS
-    return {
-        "circle": across**2 + down**2 <= RADIUS**2,
-        "cross": box & (np.minimum(np.abs(across), np.abs(down)) < 1),
-        "square": box,
-        "triangle": box & (2 * np.abs(across) <= down + RADIUS),
-    }[shape]
+    return _INSIDE[shape](across, down)
+
+
+def _in_square(across: np.ndarray, down: np.ndarray) -> np.ndarray:
+    return np.maximum(np.abs(across), np.abs(down)) <= RADIUS
+
+
+_INSIDE = {
+    "circle": lambda across, down: across**2 + down**2 <= RADIUS**2,
+    "cross": lambda across, down: _in_square(across, down) & (np.minimum(np.abs(across), np.abs(down)) < 1),
+    "square": _in_square,
+    "triangle": lambda across, down: _in_square(across, down) & (2 * np.abs(across) <= down + RADIUS),
+}
 
 
 def _alone(rng: np.random.Generator, frames: int) -> list[tuple[str, np.ndarray]]:

@@ -60,29 +60,38 @@ def pieces_of(words: Sequence[str], most: int) -> list[Sequence[str]]:
     return [words[begin : begin + most] for begin in range(0, len(words), most)]
 
 
-def known_words(texts: Iterable[str], least: int) -> tuple[str, ...]:
-    """A vocabulary by ids: padding, `<unknown>`, then the words of the texts in alphabetical order.
+def known_words(words: Iterable[str], least: int, first: Sequence[str] = ()) -> tuple[str, ...]:
+    """A vocabulary by ids: padding, `<unknown>`, some words, and then in alphabetical order what occurs often enough.
 
     Args:
-        texts: those of the train split.
-        least: how often a word must occur in them.
+        words: those of the train split, which have no < and no >, each as often as it occurs.
+        least: how often a word must occur.
+        first: the words that there are in any case.
 
     Raises:
-        MemjaxError: where no word does.
+        MemjaxError: where no other word does.
 
-    >>> known_words(["No, no!", "Oh no."], 2)
-    ('<pad>', '<unknown>', 'no')
+    >>> known_words(["no", "oh", "the", "no", "the"], 2, first=("the",))
+    ('<pad>', '<unknown>', 'the', 'no')
     """
-    counts = Counter(word for text in texts for word in words_of(text))
-    known = sorted(word for word, count in counts.items() if count >= least)
-    require(known, f"no word occurs {least} times in train; lower config.task.least")
-    return ("<pad>", "<unknown>", *known)
+    often = sorted(word for word, count in Counter(words).items() if count >= least and word not in first)
+    require(often, f"no word occurs {least} times in train; lower config.task.least")
+    return ("<pad>", "<unknown>", *first, *often)
+
+
+def ids_of(words: Iterable[str], word_ids: Mapping[str, int]) -> tuple[int, ...]:
+    """The ids of words, that of `<unknown>` for those that have none.
+
+    >>> ids_of(["no", "wolf"], {"no": 2})
+    (2, 1)
+    """
+    return tuple(word_ids.get(word, UNKNOWN) for word in words)
 
 
 def text_table(texts: Iterable[str], word_ids: Mapping[str, int]) -> tuple[np.ndarray, dict[str, int]]:
     """Each distinct text once, as a row of word ids, and the row of each text. Row 0 is padding."""
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts), 1)}
-    ids = [[word_ids.get(word, UNKNOWN) for word in words_of(text)] for text in rows]
+    ids = [ids_of(words_of(text), word_ids) for text in rows]
     return id_table([[], *ids], max(map(len, ids))), rows
 
 

@@ -24,6 +24,11 @@ def _own(own: Params, learned: Params | None) -> Params:
     return own
 
 
+def with_learned(own: Params, learned: Params | None) -> Params:
+    """A phase's own first parameters, but those that the phase before has trained: a `Phase.begin`."""
+    return own if learned is None else {"params": {**own["params"], **learned["params"]}}
+
+
 class Phase(NamedTuple):
     """What is trained, for how long, on what loss, measured how.
 

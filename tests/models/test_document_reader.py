@@ -16,7 +16,6 @@ from memjax.memories.policies import Learned, Shuffled
 from memjax.memories.policies import policies as known
 from memjax.models import BiDAF, DocumentReader, SpanLogits, best_span
 from memjax.models.bidaf import NOWHERE
-from memjax.models.document_reader import answer_from
 
 policies = {name: policy for name, policy in known.items() if not issubclass(policy, Shuffled)}
 WORDS, WIDTH, N, T, W = 12, 8, 3, 7, 4
@@ -125,7 +124,7 @@ def test_of_a_whole_document_bidaf_answers_as_a_buffer_that_holds_it_all():
     params, _, answer = made()
     base = BiDAF(WORDS, WIDTH, 2, 0.3)
     own = {"params": params["params"]["base"]}
-    whole = base.apply(own, jnp.asarray(BLOCKS), jnp.asarray(QUERY), method=answer_from)
+    whole = base.apply(own, jnp.asarray(BLOCKS), jnp.asarray(QUERY))
     assert_close(answer(params, BLOCKS, jnp.arange(T), QUERY), whole, 1e-6)
 
 

@@ -1,6 +1,6 @@
-"""HCRN against its equations subset by subset; padding; what it is asked on the way.
+"""HCRN against its equations subset by subset; the rest is in test_video_readers.py.
 
-Slips that were tried, each of which fails a test here: subsets among all places and not the real ones; subsets of one
+Slips that were tried, each of which fails a test: subsets among all places and not the real ones; subsets of one
 object; the whole video's motion for a question on the way; a last unit that is not given the question.
 """
 
@@ -18,10 +18,6 @@ from models.videos import (
     N,
     T,
     answered,
-    check_gradients,
-    check_other_tasks,
-    check_padding,
-    check_what_is_asked_on_the_way,
     params_of,
 )
 from oracles import hcrn
@@ -52,22 +48,6 @@ def test_the_members_of_subsets_are_distinct_and_real_and_no_subset_is_like_anot
     assert (shares[:, ~real] == 0).all() and ((shares > 0).sum(1) == size).all()
     np.testing.assert_allclose(shares[shares > 0], 1 / size)
     assert (shares[0] != shares[1]).any()
-
-
-def test_padding_changes_nothing():
-    check_padding(MODEL)
-
-
-def test_a_question_on_the_way_is_answered_from_what_was_read_alone():
-    check_what_is_asked_on_the_way(MODEL)
-
-
-def test_all_of_it_learns():
-    check_gradients(MODEL)
-
-
-def test_it_reads_ids_and_answers_in_every_way():
-    check_other_tasks(lambda shape: HCRN(shape, WIDTH, 0, jnp.float32))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""MSAN against its equations word by word; padding; what it is asked on the way."""
+"""MSAN against its equations word by word."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -6,16 +6,12 @@ import pytest
 from choosing import (
     CANDIDATES,
     MASK,
-    OTHERS,
     QUERY,
     REAL,
     SHAPE,
     STREAM,
     WIDTH,
     answered,
-    check_gradients,
-    check_padding,
-    check_what_is_asked_on_the_way,
     params_of,
 )
 from oracles import msan
@@ -39,25 +35,6 @@ def test_it_knows_in_which_segment_a_word_stands():
     words = np.array([[3, 4], [5, 6]]), np.array([[3, 4, 5], [6, 0, 0]])
     one, other = (answered(MODEL, params_of(MODEL), x, x > 0, QUERY, CANDIDATES)[:-1] for x in words)
     assert np.abs(one - other).max() > 1e-3
-
-
-def test_padding_changes_nothing():
-    check_padding(MODEL)
-
-
-def test_a_question_on_the_way_is_answered_from_what_was_read_alone():
-    check_what_is_asked_on_the_way(MODEL)
-
-
-def test_all_of_it_learns():
-    check_gradients(MODEL)
-
-
-@pytest.mark.parametrize("shape", OTHERS)
-def test_a_task_of_other_answers_is_refused_in_one_line(shape):
-    with pytest.raises(MemjaxError, match="MSAN looks for the moment of a candidate in the stream") as caught:
-        MSAN(shape, WIDTH)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from memjax.training.actor_critic import ActorCritic, actor_critic_loss
 from memjax.training.data import Layout
 from memjax.training.evaluate import MetricSums
 from memjax.training.objective import Example, Loss, Metrics, answer_metrics, mean_objective
-from memjax.training.phase import Phase, Recipe
+from memjax.training.phase import Phase, Recipe, with_learned
 from memjax.typing import Array, Key, Params, Split
 
 
@@ -111,7 +111,7 @@ def retention_recipe(config: RetentionConfig, task: Episodic) -> Recipe:
     def phase(name: str, steps: int, reader: StreamReader) -> Phase:
         init, measure = partial(_init, reader, lines), partial(measure_reader, reader, lines)
         loss = retention_objective(reader, lines, config.actor_critic, reward)
-        return Phase(name, steps, init, loss, measure, _begin)
+        return Phase(name, steps, init, loss, measure, with_learned)
 
     first = [phase("base", config.training.base_steps, fifo)] if config.training.base_steps else []
     phases = (*first, phase("train", config.training.steps, reader))
@@ -177,11 +177,6 @@ def measure_reader(reader: StreamReader, lines: Array, params: Params, example: 
 
 def _init(reader: StreamReader, lines: Array, key: Key, example: Example) -> Params:
     return jax.jit(reader.init)(key, lines, example["line"], example["label"] >= 0)
-
-
-def _begin(own: Params, learned: Params | None) -> Params:
-    """A phase's own first parameters, but those that the phase before has trained."""
-    return own if learned is None else {"params": {**own["params"], **learned["params"]}}
 
 
 def retention_report(tags: Mapping[str, Sequence[str]], answers: int, *, base: bool = False) -> Report:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from memjax.experiments.spans.span_scores import Reward, SpanScores, rollout, span_scores
 from memjax.memories.policies import policies
 from memjax.models import BiDAF, DocumentReader, SpanLogits
-from memjax.models.document_reader import Retained, answer_from
+from memjax.models.document_reader import Retained
 from memjax.training.actor_critic import ActorCritic, actor_critic_loss
 from memjax.training.evaluate import MetricSums
 from memjax.training.objective import Example, Loss, Metrics, mean_objective
@@ -134,7 +134,7 @@ def _by_fifo(reader: DocumentReader, params: Params, example: Example, longest: 
 
 def _of_all(reader: BiDAF, params: Params, example: Example, longest: int, key: Key | None) -> SpanScores:
     blocks = example["stream"]
-    logits = reader.apply(params, blocks, example["query"], key, method=answer_from)
+    logits = reader.apply(params, blocks, example["query"], key)
     return span_scores(cast(SpanLogits, logits), jnp.arange(len(blocks)), example, longest)
 
 

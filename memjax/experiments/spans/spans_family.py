@@ -20,14 +20,13 @@ from memjax.experiments.spans.span_objective import (
 )
 from memjax.experiments.spans.span_scores import rewards
 from memjax.models import BiDAF, DocumentReader
-from memjax.models.document_reader import answer_from
 from memjax.reporting.description import Column, Report, tag_panels
 from memjax.reporting.description import Phase as ShownPhase
 from memjax.tasks import Spans, SpansShape, check_batch
 from memjax.training.actor_critic import ActorCritic
 from memjax.training.data import Layout
 from memjax.training.objective import Example
-from memjax.training.phase import Phase, Recipe
+from memjax.training.phase import Phase, Recipe, with_learned
 from memjax.typing import Batch, Key, Params, Split
 
 F1 = Column("F1 %", ("f1",), "percent", "higher")
@@ -156,7 +155,8 @@ def _of_buffer(config: SpansConfig, shape: SpansShape) -> tuple[str, tuple[Phase
     joint = spans_objective(reader, model.longest, config.actor_critic, rewards[training.reward])
 
     def phase(name: str, steps: int, reader: DocumentReader, loss: Any) -> Phase:
-        return Phase(name, steps, partial(_init, reader), loss, partial(measure_reader, reader, model.longest), _begin)
+        measure = partial(measure_reader, reader, model.longest)
+        return Phase(name, steps, partial(_init, reader), loss, measure, with_learned)
 
     first = (phase("base", training.base_steps, fifo, base),) if training.base_steps else ()
     label = f"{model.policy.upper()}, {model.entries} blocks"
@@ -167,22 +167,11 @@ def _of_whole(config: SpansConfig, shape: SpansShape) -> tuple[str, tuple[Phase,
     model = config.model
     reader = BiDAF(shape.known, model.width, model.layers, model.dropout)
     loss, measure = whole_objective(reader, model.longest), partial(measure_whole, reader, model.longest)
-    return "BiDAF, whole document", (
-        Phase("train", config.training.steps, partial(_init_whole, reader), loss, measure),
-    )
+    return "BiDAF, whole document", (Phase("train", config.training.steps, partial(_init, reader), loss, measure),)
 
 
-def _init(reader: DocumentReader, key: Key, example: Example) -> Params:
+def _init(reader: DocumentReader | BiDAF, key: Key, example: Example) -> Params:
     return jax.jit(reader.init)(key, example["stream"], example["query"])
-
-
-def _init_whole(reader: BiDAF, key: Key, example: Example) -> Params:
-    return jax.jit(partial(reader.init, method=answer_from))(key, example["stream"], example["query"])
-
-
-def _begin(own: Params, learned: Params | None) -> Params:
-    """A phase's own first parameters, but those that the phase before has trained."""
-    return own if learned is None else {"params": {**own["params"], **learned["params"]}}
 
 
 def _no_facts(params: Params, metrics: dict[str, Any], split: Split) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from memjax.errors import MemjaxError, one_line, require
 from memjax.files import replace_folder, writing
 from memjax.tasks.file_streams import QUESTIONS
 from memjax.tasks.file_task import LONGEST, FileTask, FileTaskSpec
-from memjax.tasks.text import guarded, read_text
+from memjax.tasks.text import guarded, parsed, plain_or_gzipped, read_text
 from memjax.typing import SPLITS, Split
 
 FILES = dict(zip(SPLITS, ("train", "val", "test"), strict=True))
@@ -105,11 +105,8 @@ def _questions(source: Path, name: str) -> list[_Question]:
 
 
 def _rows(source: Path, name: str) -> list[dict[str, Any]]:
-    path = next((path for path in (source / name, source / f"{name}.gz") if path.exists()), source / name)
-    try:
-        rows = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise MemjaxError(f"{path} is no JSON: {one_line(error)}; get it again") from None
+    path = plain_or_gzipped(source / name)
+    rows = parsed(path, read_text(path))
     fits = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
     require(fits, f"{path} is not ActivityNet-QA's: it must be a list of objects")
     return rows
