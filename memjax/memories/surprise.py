@@ -47,7 +47,7 @@ class SurpriseMemory(Memory):
     (2501.00663), Eq. 9 to 15. The contract and the encoder are ours, and so is how the probes read: without the
     norm, and without forgetting that starts near none (`time_constant`, in items), training stays at chance for long.
 
-    The state is an `ops.SurpriseState` of `[Z, width // Z, width // Z]` each, float32. `momentum=False` and
+    The state is an `ops.SurpriseState` of `[Z, width // Z, width // Z]` each, float32 or wider. `momentum=False` and
     `forgetting=False` are the paper's ablations. A stream is written in closed form, chunk by chunk; if its
     segments are split evenly over the axis "sequence" of a mesh, between 4 devices or more, each reads its shard.
 
@@ -111,7 +111,9 @@ class SurpriseMemory(Memory):
         self.encode_segments = TransformerEncoder(self.width, self.segment, self.layers, self.heads, self.dtype)
         self.key_of = nn.Dense(self.width, use_bias=False, dtype=self.dtype)
         self.value_of = nn.Dense(self.width, use_bias=False, dtype=self.dtype)
-        self.gates = nn.Dense(3 * self.memory_heads)  # in float32: gates are near 1, and many are multiplied
+        # At least float32: gates are near 1, and many are multiplied.
+        self.wide = jnp.promote_types(self.dtype, jnp.float32)
+        self.gates = nn.Dense(3 * self.memory_heads, dtype=self.wide)
         per_head = self.width // self.memory_heads
         normal = nn.initializers.normal(1.0)
         self.probes = self.param("probes", normal, (self.num_slots, self.memory_heads, per_head))
@@ -123,14 +125,15 @@ class SurpriseMemory(Memory):
         self.read_out = self.param("read_out", nn.initializers.lecun_normal(), (self.width, self.width))
 
     def initial_state(self) -> ops.SurpriseState:
-        return zero_momentum(self.start) if self.deep else empty_memory(self.memory_heads, self.width)
+        state = zero_momentum(self.start) if self.deep else empty_memory(self.memory_heads, self.width)
+        return jax.tree.map(lambda x: x.astype(self.wide), state)
 
     def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Tokens:
         check_items(items, self.width)
         x = self.encode_segments(items, mask)
         split = (*x.shape[:-1], self.memory_heads, self.width // self.memory_heads)
-        keys, values = (nn.silu(of(x)).astype(jnp.float32).reshape(split) for of in (self.key_of, self.value_of))
-        logits = jnp.split(self.gates(x.astype(jnp.float32)), 3, axis=-1)
+        keys, values = (nn.silu(of(x)).astype(self.wide).reshape(split) for of in (self.key_of, self.value_of))
+        logits = jnp.split(self.gates(x.astype(self.wide)), 3, axis=-1)
         log_keep, log_momentum, lr = surprise_gates(
             *logits, momentum=self.momentum, forgetting=self.forgetting, time_constant=self.time_constant
         )

@@ -9,7 +9,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 from flax import nnx
-from oracles.checking import assert_close, assert_finite, assert_same
+from oracles.checking import assert_close, assert_finite, assert_same, cast
 
 from memjax import functional, memories
 from memjax.errors import MemjaxError
@@ -280,10 +280,14 @@ def test_no_segment_sees_another_while_it_is_encoded(variant):
 
 @functools.cache
 def five(variant, **options):
-    """Gradients and slots of a stream of five segments, so that blocks of 3 and 4 do not divide them."""
-    memory, params = made(variant)
+    """Gradients and slots of a stream of five segments, so that blocks of 3 and 4 do not divide them.
+
+    In float64: behind a layer norm float32 rounds by more than a memory's faults would be.
+    """
+    memory, params = made(variant, dtype=jnp.float64)
     items, mask = map(np.asarray, stream())
     items, mask = np.concatenate([items, items[:1] + 1]), np.concatenate([mask, mask[:1]])
+    params, items = cast((params, items), jnp.float64)
 
     def loss(params, items):
         state, aux = memory.apply(params, items, mask, method=memorize, **options)
@@ -297,7 +301,8 @@ def five(variant, **options):
 @pytest.mark.parametrize(("block", "remat"), [(1, False), (3, True), (T - 1, False), (T, True), (T + 2, False)])
 def test_a_stream_may_be_written_in_blocks_of_any_size(variant, block, remat):
     """Values and gradients."""
-    assert_close(five(variant, block=block, remat=remat), five(variant, block=T + 1), 1e-5)
+    with jax.enable_x64(True):
+        assert_close(five(variant, block=block, remat=remat), five(variant, block=T + 1), 1e-8)
 
 
 @every_memory
