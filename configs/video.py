@@ -5,9 +5,10 @@
     memjax train --config=configs/video.py:shapes,system=e_sa           reads all frames itself; or e_vqa, e_mn, hcrn
     memjax compare --config=configs/video.py:shapes --of=all            all memories
 
-Films are made up: 300 frames of 32 x 32 pixels as 128 features of a fixed random convolution, six types of questions,
-19 answers. As in the paper N = K = 20, two hops, and recollection tells a hidden frame from 30 others of its film;
-width 64, where the paper has 256. Features of real videos: docs/tasks/video.md. Ablations as in configs/evidence.py:
+Films are made up: 300 frames of 32 x 32 pixels as 128 features of a fixed random convolution, up to four questions of
+each of six types, 19 answers. As in the paper N = K = 20, two hops, and recollection tells a hidden frame from 30
+others of its film; width 64, where the paper has 256. Features of real videos: docs/tasks/video.md. Ablations as in
+configs/evidence.py:
     --config.rehearsal.fragments=0     --config.rehearsal.familiarity=0.0     --config.rehearsal.sampler=random
 """
 
@@ -34,7 +35,7 @@ def get_config(arg: str = "shapes") -> ConfigDict:
     config = ConfigDict()
     config.system = values["system"]
     config.task = ConfigDict({"name": "video", "frames": 300, "segment": 20, "features": 128})
-    config.task.update(train=2000, valid=50, test=200, seed=0)
+    config.task.update(asked=4, train=2000, valid=50, test=200, seed=0)
 
     config.memory = ConfigDict(memory_settings(values["memory"], 20, SIZES, OWN))
     config.model = ConfigDict({"width": width, "hops": 2, "head_layers": 1, "dtype": "float32"})
@@ -48,8 +49,8 @@ def get_config(arg: str = "shapes") -> ConfigDict:
     config.optimizer = ConfigDict({"learning_rate": 1e-3, "warmup_steps": 100, "decay_steps": 1000, "clip_norm": 1.0})
 
     config.training = ConfigDict({"batch_size": 32, "microbatches": 1, "seed": values["seed"], "log_every": 50})
-    # 375 steps are one pass over the questions of train.
-    config.training.update(steps=3000, sampler_steps=300, validate_every=500, checkpoint_every=250)
-    config.training.update(validate_examples=300, checkpoints="", buckets=1)
+    # 62 steps are one pass over the films of train.
+    config.training.update(steps=3000, sampler_steps=300, validate_every=250, checkpoint_every=250)
+    config.training.update(validate_examples=50, checkpoints="", buckets=1)
     config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
     return config

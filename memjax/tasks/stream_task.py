@@ -86,7 +86,7 @@ class Task(Examples, Protocol):
     them, with zeros alone where there are fewer, and an int32 `[B]` for each tag.
     Where a stream is asked on the way, there are `after [B, A]` int32, how many segments have been read each time;
     `query` and `label` have the axes A, M behind B, and so has `asked` bool, which questions are no padding; and so
-    may have a tag where the answers are clicks or candidates. Candidates are those of all questions of the stream.
+    may have a tag. Candidates are those of all questions of the stream.
     The same (split, index) is always the same example, so that a resumed run sees what it would have seen.
 
     Attributes:
@@ -132,7 +132,7 @@ def _check(shape: TaskShape, batch: Batch) -> None:
     each = ("B", "A", "M") if way else ("B",)
     words = () if shape.query_words is None else (shape.query_words,)
     axes = {"query": (*each, *words), "label": each}
-    axes |= {tag: each if shape.answer != "classes" and batch[tag].ndim > 1 else ("B",) for tag in shape.tags}
+    axes |= {tag: each if batch[tag].ndim > 1 else ("B",) for tag in shape.tags}
     if way:
         axes = {"asked": each, "after": ("B", "A")} | axes
     sizes = {"B": len(stream)} | (dict(zip("AM", batch["asked"].shape[1:])) if way else {})

@@ -1,7 +1,9 @@
 """Video question answering on made-up films, whose frames come as features, as those of real videos do."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 
 import numpy as np
 
@@ -10,13 +12,14 @@ from memjax.errors import require
 from memjax.tasks.stream_task import Batch, Split, TaskShape, check_indices
 from memjax.tasks.video_questions import ANSWERS, PLACES, TYPES, FilmQuestion, asked, longest, possible, vocabulary
 from memjax.tasks.video_scenes import ACTS, Scene, drawn, made_scene
-from memjax.tasks.words import id_table
 from memjax.typing import SPLITS
 
 PATCH = 5  # pixels of a filter's side
 CELLS = 4  # on a side, in which the means of some filters are taken
 KEPT = 4096  # films whose plans and features are not made again
 MOST_FRAMES = 10_000
+MOST_ASKED = 100
+DRAWS = 8  # for each question wanted: of some types there are few that differ
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,8 @@ class VideoSpec:
         frames: of a film; a multiple of its acts.
         segment: N, the frames of a segment.
         features: d, the numbers of a frame; a multiple of 32.
-        train: how many films; each is asked one question of each type.
+        asked: of each type, how many questions about a film, as far as there are so many.
+        train: how many films.
         valid: the same.
         test: the same.
         seed: of films, questions and features.
@@ -39,15 +43,17 @@ class VideoSpec:
     frames: int
     segment: int
     features: int
+    asked: int
     train: int
     valid: int
     test: int
     seed: int
 
     def __post_init__(self):
-        at_least(self, 1, "frames", "segment", "features", "train", "valid", "test")
+        at_least(self, 1, "frames", "segment", "features", "asked", "train", "valid", "test")
         at_least(self, 0, "seed")
         at_most(self, MOST_FRAMES, "frames", "segment", "features")
+        at_most(self, MOST_ASKED, "asked")
         require(
             self.frames % len(ACTS) == 0 and self.frames >= 2 * len(ACTS),
             f"frames must be a multiple of the {len(ACTS)} acts, at least two each, not {self.frames}",
@@ -63,13 +69,13 @@ class Video:
     """Questions about made-up films: implements `memjax.tasks.Task`, in the manner of Rehearsal Memory, 4.3.2.
 
     A film has twelve acts: a coloured shape that moves, two that stay side by side, or two that move until they touch.
-    It is asked one question of each of six types, as ActivityNet-QA's are: where one moves, on which side of another it
-    is, what comes after it, what colour the one is that moves so, how many there are of a colour, whether two meet.
-    Each question is an example of its own, asked at the film's end. A frame is the features of a fixed random
+    It is asked questions of six types, as ActivityNet-QA's are: where one moves, on which side of another it is, what
+    comes after it, what colour the one is that moves so, how many there are of a colour, whether two meet. A film is
+    an example, with all of its questions at its end, no two of them alike. A frame is the features of a fixed random
     convolution (patches of 5 x 5 pixels, ReLU): the maximum of each filter over the frame, which is the same wherever a
     shape is, and the means of a sixteenth of them in 4 x 4 cells; less their mean, over their standard deviation.
-    Tags: "type", and "place", whether the act of the answer is in the first half (`early`) or `later`; `several` where
-    all acts count.
+    Tags of a question: "type", and "place", whether the act of the answer is in the first half (`early`) or `later`;
+    `several` where all acts count.
 
     Attributes:
         spec: its settings.
@@ -80,13 +86,14 @@ class Video:
 
     ::
 
-        spec = VideoSpec(frames=300, segment=20, features=128, train=2000, valid=100, test=200, seed=0)
+        spec = VideoSpec(300, segment=20, features=128, asked=4, train=2000, valid=100, test=200, seed=0)
         Video(spec).examples("train", np.arange(32))
     """
 
     def __init__(self, spec: VideoSpec):
         self.spec, self.answers = spec, ANSWERS
         self._plan = lru_cache(KEPT)(self._planned)
+        self._asked = lru_cache(KEPT)(self._questions)
         self.vocabulary = ("<pad>", *vocabulary())
         self._ids = {word: place for place, word in enumerate(self.vocabulary)}
         rng, filters = np.random.default_rng(spec.seed), spec.features // 2
@@ -105,35 +112,40 @@ class Video:
             query_words=longest(),
             answer="classes",
             classes=len(ANSWERS),
+            questions=(1, len(TYPES) * spec.asked),
             tags={"type": TYPES, "place": PLACES},
             item_width=spec.features,
         )
 
     def size(self, split: Split) -> int:
-        return getattr(self.spec, split) * len(TYPES)
+        return getattr(self.spec, split)
 
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
         indices = check_indices(indices, self.size(split), split)
-        shape, frames = self.shape, self.spec.frames
-        stream = np.zeros((len(indices), shape.segments * shape.segment, self.spec.features), np.float32)
+        shape, frames, rows = self.shape, self.spec.frames, len(indices)
+        stream = np.zeros((rows, shape.segments * shape.segment, self.spec.features), np.float32)
         mask = np.zeros(stream.shape[:2], bool)
         mask[:, :frames] = True
-        texts, label, kinds, place = [], [], indices % len(TYPES), []
-        for row, index in enumerate(indices.tolist()):
-            film = index // len(TYPES)
+        asked = np.zeros((rows, *(shape.questions or (1, 1))), bool)
+        query = np.zeros((*asked.shape, shape.query_words or 1), np.int32)
+        label, kinds, place = (np.zeros(asked.shape, np.int32) for _ in range(3))
+        for row, film in enumerate(indices.tolist()):
             stream[row, :frames] = self._kept(split, film)
-            question = self.question(split, index)
-            texts.append([self._ids[word] for word in question.text.split()])
-            label.append(ANSWERS.index(question.answer))
-            place.append(2 if question.act is None else int(2 * question.act >= len(ACTS)))
-        by_segment = (len(indices), shape.segments, shape.segment)
+            for number, (kind, question) in enumerate(self.questions(split, film)):
+                at, words = (row, 0, number), [self._ids[word] for word in question.text.split()]
+                asked[at], query[at][: len(words)] = True, words
+                label[at], kinds[at] = ANSWERS.index(question.answer), TYPES.index(kind)
+                place[at] = 2 if question.act is None else int(2 * question.act >= len(ACTS))
+        by_segment = (rows, shape.segments, shape.segment)
         return {
             "stream": stream.reshape(*by_segment, -1),
             "mask": mask.reshape(by_segment),
-            "query": id_table(texts, shape.query_words or 1),
-            "label": np.array(label, np.int32),
-            "type": kinds.astype(np.int32),
-            "place": np.array(place, np.int32),
+            "after": np.full((rows, 1), shape.segments, np.int32),
+            "asked": asked,
+            "query": query,
+            "label": label,
+            "type": kinds,
+            "place": place,
         }
 
     def scene(self, split: Split, film: int) -> Scene:
@@ -147,10 +159,17 @@ class Video:
             pass
         return scene
 
-    def question(self, split: Split, index: int) -> FilmQuestion:
-        """That of an example."""
-        film, kind = divmod(index, len(TYPES))
-        return asked(self.scene(split, film), TYPES[kind], self._rng(split, film, 1 + kind))
+    def questions(self, split: Split, film: int) -> tuple[tuple[str, FilmQuestion], ...]:
+        """Those about a film, with their types."""
+        return self._asked(split, film)
+
+    def _questions(self, split: Split, film: int) -> tuple[tuple[str, FilmQuestion], ...]:
+        scene, most, found = self.scene(split, film), self.spec.asked, []
+        for number, kind in enumerate(TYPES):
+            rng = self._rng(split, film, 1 + number)
+            drawn = (asked(scene, kind, rng) for _ in range(DRAWS * most))
+            found += [(kind, question) for question in islice(_distinct(drawn), most)]
+        return tuple(found)
 
     def _rng(self, split: Split, film: int, part: int) -> np.random.Generator:
         return np.random.default_rng([self.spec.seed, SPLITS.index(split), film, part])
@@ -169,3 +188,12 @@ class Video:
         cells = some.reshape(len(film), CELLS, -1, CELLS, lit.shape[2] // CELLS, some.shape[-1]).mean((2, 4))
         mean, spread = self._scale
         return (np.concatenate([maxima, cells.reshape(len(film), -1)], axis=1) - mean) / spread
+
+
+def _distinct(questions: Iterable[FilmQuestion]) -> Iterator[FilmQuestion]:
+    """Each question once, in order, drawn no further than it is asked for."""
+    seen: set[FilmQuestion] = set()
+    for question in questions:
+        if question not in seen:
+            seen.add(question)
+            yield question

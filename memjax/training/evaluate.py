@@ -41,6 +41,18 @@ class Ranks(NamedTuple):
     asked: Bool[Array, "*Q"]
 
 
+class Answers(NamedTuple):
+    """Questions of one example whose answer is a class.
+
+    Attributes:
+        right: whether the answer was.
+        asked: which questions are no padding.
+    """
+
+    right: Bool[Array, "*Q"]
+    asked: Bool[Array, "*Q"]
+
+
 class MetricSums(NamedTuple):
     """What is measured of one example.
 
@@ -53,6 +65,7 @@ class MetricSums(NamedTuple):
         unknown: how many answers no model can give, where there may be such.
         clicks: where the questions are yes-or-no.
         ranks: where the answers are candidates.
+        answers: where they are classes, and an example has several.
         means: other numbers by their names, of which the mean over examples is told.
     """
 
@@ -64,6 +77,7 @@ class MetricSums(NamedTuple):
     unknown: Float[Array, ""] | None = None
     clicks: Clicks | None = None
     ranks: Ranks | None = None
+    answers: Answers | None = None
     means: Mapping[str, Float[Array, ""]] | None = None
 
 
@@ -109,11 +123,16 @@ def make_evaluator(
                 totals[tag] = jnp.matmul(jax.nn.one_hot(batch[tag], len(values)).T, stacked, precision="highest")
         questions: dict[str, jax.Array] = {}
         if measured.clicks is not None:
-            questions |= measured.clicks._asdict() | {"asked": measured.clicks.label >= 0}
+            score, label = measured.clicks
+            right = ((score > 0) == label) & jnp.isfinite(score)
+            questions |= {"score": score, "label": label, "right": right, "asked": label >= 0}
         if measured.ranks is not None:
-            questions |= measured.ranks._asdict()
+            questions |= measured.ranks._asdict() | {"right": measured.ranks.rank == 1}
+        if measured.answers is not None:
+            questions |= measured.answers._asdict()
         if questions:
             questions["asked"] = (questions["asked"].T & (weight > 0)).T
+            questions["right"] = (questions["right"].T & finite).T
             questions |= {tag: batch[tag] for tag in tags if batch[tag].ndim > 1}
         return totals, measured.prediction, questions
 
@@ -191,9 +210,5 @@ def _ordered(questions: dict[str, np.ndarray]) -> dict[str, float]:
 
 def _of_questions(questions: dict[str, np.ndarray]) -> dict[str, float]:
     """What is measured of some of the questions."""
-    if "rank" in questions:
-        right = questions["rank"] == 1
-    else:
-        right = ((questions["score"] > 0) == questions["label"]) & np.isfinite(questions["score"])
-    found = {"accuracy": float(right.mean()), **_ordered(questions)}
-    return found | {"answers": len(right), "examples": len(np.unique(questions["example"]))}
+    found = {"accuracy": float(questions["right"].mean()), **_ordered(questions)}
+    return found | {"answers": len(questions["right"]), "examples": len(np.unique(questions["example"]))}

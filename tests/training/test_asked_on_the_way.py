@@ -138,6 +138,47 @@ def test_a_split_is_measured_by_tags_of_its_questions(settings):
     assert found["auc"] not in {value["auc"] for value in found["tags"]["odd"].values()}
 
 
+class SeenOrNot(Seen):
+    """As `Seen`, but the answers are the classes no, yes and perhaps; and of the second half no model can give some."""
+
+    shape = TaskShape(ITEMS, T, N, ITEMS, None, "classes", 3, {"odd": ("no", "yes")}, (A, M), query_is_item=True)
+
+    def examples(self, split, indices):
+        batch = super().examples(split, indices)
+        unknown = (indices[:, None, None] >= 8) & (batch["query"] == 1)
+        return batch | {"label": np.where(unknown, -1, batch["label"])}
+
+
+def test_classes_are_measured_by_tags_of_questions_and_what_diverged_is_wrong(settings):
+    prepared = prepare(from_mapping(settings(SeenOrNot)))
+    model, task = build(prepared.config, SeenOrNot.shape), prepared.task
+    batch = [task.examples("test", np.arange(start, start + 8)) for start in (0, 8)]
+    batch = {name: np.concatenate([part[name] for part in batch]) for name in batch[0]}
+    params = init_params(model, jax.random.key(0), {name: jnp.asarray(x[0]) for name, x in batch.items()})
+    params = jax.tree.map(lambda x: 3 * x + 0.1, params)
+    answered = by_prefix(model, params, batch).argmax(-1)
+    spoiled = 5
+
+    def measure(params, example):
+        sums = measure_answer(model, params, example)
+        bad = (example["stream"] == batch["stream"][spoiled]).all()
+        return sums._replace(loss_sum=jnp.where(bad, jnp.nan, sums.loss_sum))
+
+    predictions = []
+    evaluate = make_evaluator(measure, task, prepared.recipe.layout, prepared.mesh, 8)
+    found = evaluate(params, "test", None, predictions)
+    right = (answered == batch["label"]) & (np.arange(16) != spoiled)[:, None, None]
+    assert found["accuracy"] == pytest.approx(right[batch["asked"]].mean()) and found["diverged"] == 1
+    for number, name in enumerate(("no", "yes")):
+        rows = batch["asked"] & (batch["odd"] == number)
+        assert found["tags"]["odd"][name] == {
+            "accuracy": pytest.approx(right[rows].mean()),
+            "answers": rows.sum(),
+            "examples": rows.any((1, 2)).sum(),
+        }
+    assert (predictions[0] == answered[:, 0, 0]).all()
+
+
 class Likened(Seen):
     """As `Seen`, but items are vectors, and a query asks for the one that is likest to the item of its number."""
 

@@ -7,7 +7,7 @@ import numpy as np
 from memjax.errors import require
 from memjax.experiments.stream_qa.rehearsal_objective import answer
 from memjax.models import System
-from memjax.training.evaluate import Clicks, MetricSums, Ranks
+from memjax.training.evaluate import Answers, Clicks, MetricSums, Ranks
 from memjax.training.objective import answer_metrics
 from memjax.typing import Array, Batch, Bool, Float, Int, Params
 
@@ -25,11 +25,12 @@ def measure_answer(model: System, params: Params, example: dict) -> MetricSums:
     yes = (
         Clicks(logits[..., 1] - logits[..., 0], jnp.where(asked, label, -1)) if model.shape.answer == "click" else None
     )
-    correct, prediction, among = metrics["accuracy"], logits.argmax() if label.ndim == 0 else None, None
+    correct, among = metrics["accuracy"], None
     if "candidates" in example:
         among = candidate_ranks(logits, label, asked, (example["candidates"] != 0).any(-1))
         correct = (among.rank == 1).astype(jnp.float32)  # of equal logits the right one is not first
-        prediction = logits.reshape(-1, logits.shape[-1])[0].argmax()
+    # Of a click the class is the sign of a score, and scores are ranked.
+    prediction = None if yes and label.ndim else logits.reshape(-1, logits.shape[-1])[0].argmax()
     return MetricSums(
         metrics["answer_loss"].sum(where=asked),
         asked.sum(where=label >= 0, dtype=jnp.float32),
@@ -39,6 +40,7 @@ def measure_answer(model: System, params: Params, example: dict) -> MetricSums:
         unknown=asked.sum(where=label < 0, dtype=jnp.float32),
         clicks=yes,
         ranks=among,
+        answers=Answers(correct > 0, asked) if label.ndim and model.shape.answer == "classes" else None,
     )
 
 
