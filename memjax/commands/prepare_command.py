@@ -7,7 +7,8 @@ from absl import flags
 
 from memjax.config.overrides import parse_flags
 from memjax.errors import require
-from memjax.tasks.builders import activitynet, babi
+from memjax.tasks.builders import activitynet, babi, narrativeqa
+from memjax.tasks.builders.new_folder import Copied
 
 USAGE = """\
 memjax prepare babi --from=ARCHIVE --data_dir=FOLDER [--extra=FOLDER_NAME=FILE ...]
@@ -33,8 +34,7 @@ def run(arguments: Sequence[str]) -> None:
     rest = parse_flags(values, arguments, "prepare")
     require(
         len(rest) == 1 and rest[0] in PREPARED,
-        "say what to prepare: memjax prepare babi --from=ARCHIVE --data_dir=FOLDER, or activitynet --from=FOLDER "
-        "--features=FOLDER --data_dir=FOLDER",
+        f"say what to prepare, one of {', '.join(PREPARED)}: memjax prepare babi --from=ARCHIVE --data_dir=FOLDER",
     )
     prepare, own = PREPARED[rest[0]]
     strange = {name for _, names in PREPARED.values() for name in names if values[name].present} - own
@@ -71,5 +71,23 @@ def _activitynet(values: flags.FlagValues) -> None:
     print(f"memjax train --config=configs/files.py:{Path(values.data_dir, activitynet.FOLDER)}")
 
 
+def _narrativeqa(values: flags.FlagValues) -> None:
+    source = getattr(values, "from")
+    require(source, "name NarrativeQA's folder: memjax prepare narrativeqa --from=FOLDER")
+    _say(narrativeqa.prepare(Path(source), Path(values.data_dir)), "documents")
+    print(f"memjax train --config=configs/stories.py:narrativeqa --data_dir={values.data_dir}")
+
+
+def _say(copied: Copied, what: str) -> None:
+    for split, count in copied.streams.items():
+        print(f"{split:<6} {count:>7,} {what} {copied.questions[split]:>7,} questions")
+    for line in copied.left_out:
+        print(line)
+
+
 # What is prepared, and which flags it has for itself.
-PREPARED = {"babi": (_babi, {"extra"}), "activitynet": (_activitynet, {"features", "frames"})}
+PREPARED = {
+    "babi": (_babi, {"extra"}),
+    "activitynet": (_activitynet, {"features", "frames"}),
+    "narrativeqa": (_narrativeqa, set[str]()),
+}

@@ -1,4 +1,4 @@
-"""What builders share that check a data set's files and copy what is read of them: the new folder, and what they tell."""
+"""What the builders share that check a data set and copy what is read of it: the new folder, and what they tell."""
 
 import contextlib
 import tempfile
