@@ -131,6 +131,7 @@ def test_a_faulty_folder_is_one_clear_line_and_leaves_what_was_prepared_before(t
     with pytest.raises(MemjaxError, match=re.escape(message)) as caught:
         prepare(official(tmp_path, found), tmp_path / "data")
     assert "\n" not in str(caught.value) and "--" not in str(caught.value)
+    assert "/.narrativeqa." not in str(caught.value)  # where it is written is nobody's business
     assert files(tmp_path / "data") == before and [path.name for path in (tmp_path / "data").iterdir()] == [FOLDER]
 
 

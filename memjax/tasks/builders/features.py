@@ -70,7 +70,7 @@ def _archived(path: Path, opened: contextlib.ExitStack) -> Callable[[str], Read 
 
     def find(name: str) -> Read | None:
         member = members.get(name)
-        return member and (lambda: _checked(path / name, lambda: read(member), packed=True))
+        return None if member is None else lambda: _checked(path / name, lambda: read(member), packed=True)
 
     return find
 
