@@ -3,7 +3,8 @@
     memjax train --config=configs/dialogues.py:dream --data_dir=FOLDER                       DREAM's folder dream
     memjax train --config=configs/dialogues.py:dream,memory=continual --data_dir=FOLDER      or any other memory
     memjax train --config=configs/dialogues.py:dream,system=multi_stream --data_dir=FOLDER   reads the dialogue itself
-    memjax train --config=configs/dialogues.py:tvqa --data_dir=FOLDER                        TVQA's folder tvqa
+    memjax prepare tvqa --from=TVQA --data_dir=FOLDER                                        checks, copies what is read
+    memjax train --config=configs/dialogues.py:tvqa --data_dir=FOLDER
     memjax compare --config=configs/dialogues.py:dream --of=all --data_dir=FOLDER            all memories
 
 DREAM (Sun et al. 2019; github.com/nlpdata/dream, for research alone): 6,444 dialogues of 69 words in the mean, 10,197

@@ -3,7 +3,8 @@
     memjax train --config=configs/stories.py:fairytales --data_dir=FOLDER                   of fairytaleqa.tar.gz
     memjax train --config=configs/stories.py:fairytales,memory=dnc --data_dir=FOLDER        or any other memory
     memjax train --config=configs/stories.py:fairytales,system=multi_hop --data_dir=FOLDER  reads the story itself
-    memjax train --config=configs/stories.py:narrativeqa --data_dir=FOLDER     of NarrativeQA's folder narrativeqa
+    memjax prepare narrativeqa --from=NARRATIVEQA --data_dir=FOLDER            checks its folder, copies what is read
+    memjax train --config=configs/stories.py:narrativeqa --data_dir=FOLDER
     memjax compare --config=configs/stories.py:fairytales --of=all --data_dir=FOLDER        all memories
 
 FairytaleQA (Xu et al. 2022, Apache-2.0; github.com/uci-soe/FairytaleQAData): 278 stories of 2,200 words in the mean,

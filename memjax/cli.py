@@ -23,7 +23,7 @@ memjax train     trains what a config describes, tests it, and writes a report
 memjax compare   trains several systems in turn, and puts them into one table
 memjax evaluate  tests a run again, on other data or another length too
 memjax report    a table and a page of runs
-memjax prepare   reads a data set's archive into a form that is quick to load
+memjax prepare   checks a data set's files, and puts them into the form that is read
 memjax list      what configs, memories and tasks there are
 
 memjax COMMAND --help says more. First: memjax train, which trains the demo.

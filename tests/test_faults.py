@@ -26,6 +26,7 @@ from memjax.errors import MemjaxError
 from memjax.experiments.reading import read_config
 from memjax.files import read_entries
 from memjax.reporting import load_run, print_table, write_report
+from memjax.tasks.builders.new_folder import new_folder
 
 DIRECTLY = f"--config={CONFIGS / 'evidence.py'}:demo,system=directly"  # compiles in the least time
 
@@ -225,3 +226,17 @@ def test_a_full_disk_ends_preparing_in_one_line_and_leaves_what_was_prepared(tmp
     said = capsys.readouterr().err
     assert one_line(said) and "cannot write to" in said and "File too large" in said
     assert {path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()} == before
+
+
+def test_a_full_disk_ends_copying_in_one_line_and_leaves_what_was_prepared(tmp_path):
+    (tmp_path / "data" / "set").mkdir(parents=True)
+    (tmp_path / "data" / "set" / "a").write_text("before")
+    written = pytest.raises(MemjaxError, match=r"cannot write to .*data: File too large")
+    with no_room(20_000), written as caught, new_folder(tmp_path / "data" / "set") as new:
+        (new / "a").write_bytes(bytes(10_000))
+        (new / "b").write_bytes(bytes(30_000))
+    assert one_line(f"memjax: {caught.value}\n") and [path.name for path in (tmp_path / "data").iterdir()] == ["set"]
+    assert (tmp_path / "data" / "set" / "a").read_text() == "before"
+    with new_folder(tmp_path / "data" / "set") as new:
+        (new / "b").write_text("after")
+    assert [path.name for path in (tmp_path / "data").rglob("*")] == ["set", "b"]

@@ -2,7 +2,8 @@
 
 The formats: JSON and JSON lines of a run folder; Orbax's checkpoints; .npz of streaming states and of restarts; text,
 gzip, zip and tar of language, needles and clicks; tar and zip of bAbI, and what is prepared of it; the archive of
-mazes. The file that is given to --config is none of them: it is Python by design, the user's own program, and is run.
+mazes; features of videos, .npy and .npz; columns of NarrativeQA, JSON lines and subtitles of TVQA. The file that is
+given to --config is none of them: it is Python by design, the user's own program, and is run.
 """
 
 import gzip
@@ -23,6 +24,7 @@ from memjax import environments, streaming, tasks
 from memjax.errors import MemjaxError
 from memjax.experiments.reading import read_config
 from memjax.reporting import load_run
+from memjax.tasks.builders import activitynet, narrativeqa, tvqa
 from memjax.tasks.builders.babi import open_folder, prepare
 
 STORY = "1 Mary moved to the bathroom.\n2 Where is Mary?\tbathroom\t1\n" * 12
@@ -204,3 +206,36 @@ def test_prepared_babi_of_pickles_is_refused(which, mark, inside):
         if path.is_file():
             path.write_bytes(pickle.dumps(Evil(mark)))
     refused(lambda: open_folder(inside, "en").stories("train", 1))
+
+
+@pytest.mark.parametrize("form", ["archive", "folder"])
+def test_features_of_videos_are_never_unpickled(form, mark, inside):
+    (inside / "dataset").mkdir()
+    for name in activitynet.FILES.values():
+        asked = [{"video_name": "a", "question": f"what {i}", "question_id": i} for i in range(2)]
+        answered = [{"answer": f"a cat {i}", "type": 5, "question_id": i} for i in range(2)]
+        for kind, rows in zip("qa", (asked, answered), strict=True):
+            (inside / "dataset" / f"{name}_{kind}.json").write_text(json.dumps(rows))
+    pickled = np.array([[Evil(mark)]], object)
+    (inside / "features").mkdir()
+    features = inside / ("f.npz" if form == "archive" else "features")
+    np.savez(inside / "f.npz", a=np.ones((2, 3)))
+    np.save(inside / "features" / "a.npy", np.ones((2, 3)))
+    assert activitynet.prepare(inside / "dataset", features, inside / "data").videos == 1  # but for the pickles it is
+    for content in [*evil_files(mark), npz(a=pickled), npz(v_a=pickled)]:
+        (inside / "f.npz").write_bytes(content)
+        (inside / "features" / "a.npy").write_bytes(content)
+        refused(activitynet.prepare, inside / "dataset", features, inside / "data")
+
+
+def test_pickles_for_the_files_of_stories_and_dialogues_are_refused(mark, inside):
+    evil = pickle.dumps(Evil(mark))
+    for name in (narrativeqa.DOCUMENTS, *narrativeqa.COLUMNS, *tvqa.TVQA_QUESTIONS, tvqa.TVQA_SUBTITLES):
+        (inside / name).parent.mkdir(parents=True, exist_ok=True)
+        (inside / name).write_bytes(evil)
+    for module in (narrativeqa, tvqa):
+        refused(module.prepare, inside, inside / "data")
+    (inside / tvqa.TVQA_SUBTITLES).unlink()
+    for name in OUTSIDE:
+        tar(inside / "tvqa_subtitles.tar.gz", [(name.replace(".txt", ".srt"), evil)])
+        assert "is no file of subtitles" in refused(tvqa.prepare, inside, inside / "data")

@@ -7,17 +7,23 @@ from absl import flags
 
 from memjax.config.overrides import parse_flags
 from memjax.errors import require
-from memjax.tasks.builders import activitynet, babi
+from memjax.tasks.builders import activitynet, babi, narrativeqa, tvqa
+from memjax.tasks.builders.new_folder import Copied
 
 USAGE = """\
-memjax prepare babi --from=ARCHIVE --data_dir=FOLDER [--extra=FOLDER_NAME=FILE ...]
-memjax prepare activitynet --from=FOLDER --features=FOLDER --data_dir=FOLDER [--frames=NUMBER]
+memjax prepare babi --from=ARCHIVE --data_dir=DATA [--extra=FOLDER_NAME=FILE ...]
+memjax prepare activitynet --from=FOLDER --features=FOLDER|FILE.npz --data_dir=DATA [--frames=NUMBER]
+memjax prepare narrativeqa --from=FOLDER --data_dir=DATA
+memjax prepare tvqa --from=FOLDER --data_dir=DATA
 
-The first reads bAbI's archive (or a folder of its files) into a form that is quick to load. The second puts
-ActivityNet-QA's questions and your features of its videos, NAME.npy each, into a folder for configs/files.py.
+Checks a data set's files, and puts what is read of them into a folder of DATA, whole or not at all; says what is left
+out. bAbI's archive (or a folder of its files) becomes a form that is quick to load. ActivityNet-QA's questions and your
+features of its videos become a folder for configs/files.py. Of NarrativeQA's folder the summaries and the questions
+about them are kept, for configs/stories.py:narrativeqa; of TVQA's the questions with answers and the subtitles of their
+clips, for configs/dialogues.py:tvqa.
 
   --extra     one file that the archive lacks, such as --extra=en-10k=qa3_three-supporting-facts_train.txt
-  --features  a folder with an array [frames, d] for each video
+  --features  a folder with NAME.npy for each video, [frames, d]; or one archive FILE.npz with an array NAME for each
   --frames    how many are kept of a video, evenly spread; all, if it is not given
 """
 
@@ -28,13 +34,12 @@ def run(arguments: Sequence[str]) -> None:
     flags.DEFINE_string("from", None, "an archive, or a folder of files", flag_values=values)
     flags.DEFINE_string("data_dir", "data", "where the prepared data goes", flag_values=values)
     flags.DEFINE_multi_string("extra", [], "FOLDER_NAME=FILE that the archive lacks", flag_values=values)
-    flags.DEFINE_string("features", None, "a folder of features", flag_values=values)
+    flags.DEFINE_string("features", None, "a folder of features, or an archive", flag_values=values)
     flags.DEFINE_integer("frames", 0, "how many are kept of a video", flag_values=values)
     rest = parse_flags(values, arguments, "prepare")
     require(
         len(rest) == 1 and rest[0] in PREPARED,
-        "say what to prepare: memjax prepare babi --from=ARCHIVE --data_dir=FOLDER, or activitynet --from=FOLDER "
-        "--features=FOLDER --data_dir=FOLDER",
+        f"say what to prepare, one of {', '.join(PREPARED)}: memjax prepare babi --from=ARCHIVE --data_dir=FOLDER",
     )
     prepare, own = PREPARED[rest[0]]
     strange = {name for _, names in PREPARED.values() for name in names if values[name].present} - own
@@ -71,5 +76,31 @@ def _activitynet(values: flags.FlagValues) -> None:
     print(f"memjax train --config=configs/files.py:{Path(values.data_dir, activitynet.FOLDER)}")
 
 
+def _narrativeqa(values: flags.FlagValues) -> None:
+    source = getattr(values, "from")
+    require(source, "name NarrativeQA's folder: memjax prepare narrativeqa --from=FOLDER")
+    _say(narrativeqa.prepare(Path(source), Path(values.data_dir)), "documents")
+    print(f"memjax train --config=configs/stories.py:narrativeqa --data_dir={values.data_dir}")
+
+
+def _tvqa(values: flags.FlagValues) -> None:
+    source = getattr(values, "from")
+    require(source, "name TVQA's folder: memjax prepare tvqa --from=FOLDER")
+    _say(tvqa.prepare(Path(source), Path(values.data_dir)), "clips")
+    print(f"memjax train --config=configs/dialogues.py:tvqa --data_dir={values.data_dir}")
+
+
+def _say(copied: Copied, what: str) -> None:
+    for split, count in copied.streams.items():
+        print(f"{split:<6} {count:>7,} {what} {copied.questions[split]:>7,} questions")
+    for line in copied.left_out:
+        print(line)
+
+
 # What is prepared, and which flags it has for itself.
-PREPARED = {"babi": (_babi, {"extra"}), "activitynet": (_activitynet, {"features", "frames"})}
+PREPARED = {
+    "babi": (_babi, {"extra"}),
+    "activitynet": (_activitynet, {"features", "frames"}),
+    "narrativeqa": (_narrativeqa, set[str]()),
+    "tvqa": (_tvqa, set[str]()),
+}

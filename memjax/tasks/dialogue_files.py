@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from memjax.typing import SPLITS
 DREAM = {"train": "train.json", "valid": "dev.json", "test": "test.json"}
 TVQA_QUESTIONS = ("tvqa_train.jsonl", "tvqa_val.jsonl")
 TVQA_SUBTITLES = "tvqa_preprocessed_subtitles.jsonl"
-TVQA_CHOICES = 5
+TVQA_CHOICES = tuple(f"a{i}" for i in range(5))
 LATEST = 1e6  # seconds: more is a mistake
 HELD_OUT = 10  # every so many-th clip of TVQA's train split is for validation
 
@@ -33,6 +33,18 @@ class ChoiceQuestion(NamedTuple):
     choices: tuple[str, ...]
     right: int
     turn: int | None = None
+
+
+class Subtitle(NamedTuple):
+    """A line that is said.
+
+    Attributes:
+        start: when, in seconds of its clip.
+        text: of it.
+    """
+
+    start: float
+    text: str
 
 
 class Dialogue(NamedTuple):
@@ -106,41 +118,72 @@ def _texts(value: Any) -> bool:
 
 
 def _tvqa(folder: Path) -> dict[Split, list[Dialogue]]:
-    said: dict[str, list[tuple[float, str]]] = {}
-    for where, row in _lines(folder, TVQA_SUBTITLES):
-        clip, subtitles = row.get("vid_name"), row.get("sub")
-        require(isinstance(clip, str) and isinstance(subtitles, list), f"{where}: it has no vid_name, or no list sub")
-        require(clip not in said, f"{where}: the clip {clip!r} is there twice")
-        # In the order of the file where two begin together.
-        said[clip] = sorted((_subtitle(where, subtitle) for subtitle in subtitles), key=lambda pair: pair[0])
+    said = read_subtitles(folder)
     train, test = (_clips(folder, name, said) for name in TVQA_QUESTIONS)
     valid = train[HELD_OUT - 1 :: HELD_OUT]
     return {"train": [clip for i, clip in enumerate(train) if (i + 1) % HELD_OUT], "valid": valid, "test": test}
 
 
-def _subtitle(where: str, row: Any) -> tuple[float, str]:
+def read_subtitles(folder: Path) -> dict[str, list[Subtitle]]:
+    """What is said in each clip, in the order in which it begins, of TVQA's preprocessed subtitles.
+
+    Args:
+        folder: with tvqa_preprocessed_subtitles.jsonl, which may be gzipped.
+
+    Raises:
+        MemjaxError: for what is missing, damaged, or of another kind.
+    """
+    said: dict[str, list[Subtitle]] = {}
+    for where, row in read_lines(folder / TVQA_SUBTITLES):
+        clip, subtitles = row.get("vid_name"), row.get("sub")
+        require(isinstance(clip, str) and isinstance(subtitles, list), f"{where}: it has no vid_name, or no list sub")
+        require(clip not in said, f"{where}: the clip {clip!r} is there twice")
+        # In the order of the file where two begin together.
+        said[clip] = sorted((_subtitle(where, subtitle) for subtitle in subtitles), key=lambda one: one.start)
+    return said
+
+
+def _subtitle(where: str, row: Any) -> Subtitle:
     found: Any = row if isinstance(row, dict) else {}
     start, text = found.get("start"), found.get("text")
     fits = isinstance(start, (int, float)) and 0 <= start < LATEST and isinstance(text, str)
     require(fits, f"{where}: a subtitle must have a text, and a start in seconds")
-    return float(start), text
+    return Subtitle(float(start), text)
 
 
-def _clips(folder: Path, name: str, said: dict[str, list[tuple[float, str]]]) -> list[Dialogue]:
+def _clips(folder: Path, name: str, said: dict[str, list[Subtitle]]) -> list[Dialogue]:
     """In the order in which they are asked about."""
     asked: dict[str, list[ChoiceQuestion]] = {}
-    for where, row in _lines(folder, name):
-        clip, right = row.get("vid_name"), row.get("answer_idx")
+    for where, row in read_lines(folder / name):
+        clip = row.get("vid_name")
         require(isinstance(clip, str) and clip in said, f"{where}: {TVQA_SUBTITLES} has no clip {clip!r}")
-        given = [row.get(key) for key in ("q", *(f"a{i}" for i in range(TVQA_CHOICES)))]
-        require(_texts(given), f"{where}: it must have q and a0 to a{TVQA_CHOICES - 1}")
-        question, *choices = given
-        require(str(right) in map(str, range(TVQA_CHOICES)), f"{where}: answer_idx is {right!r}, not 0 to 4")
-        begin = _begin(where, row.get("ts"))
-        # The turn that is being said when the moment begins.
-        turn = None if begin is None else max(0, bisect_right([start for start, _ in said[clip]], begin) - 1)
-        asked.setdefault(clip, []).append(ChoiceQuestion(question, tuple(choices), int(right), turn))
-    return [Dialogue(clip, tuple(text for _, text in said[clip]), tuple(own)) for clip, own in asked.items()]
+        asked.setdefault(clip, []).append(choice_question(where, row, said[clip]))
+    return [Dialogue(clip, tuple(one.text for one in said[clip]), tuple(own)) for clip, own in asked.items()]
+
+
+def choice_question(where: str, row: dict[str, Any], said: Sequence[Subtitle]) -> ChoiceQuestion:
+    """A question of TVQA.
+
+    Args:
+        where: it stands, for errors.
+        row: its object, with q, a0 to a4, answer_idx and ts.
+        said: the subtitles of its clip, in the order in which they begin.
+
+    Raises:
+        MemjaxError: for one that is not as it must be.
+
+    >>> row = {"q": "Who?", "answer_idx": 1, "ts": "2-3"} | {f"a{i}": f"{i}." for i in range(5)}
+    >>> choice_question("line 1", row, [Subtitle(0.0, "Hi."), Subtitle(1.5, "Bye.")])
+    ChoiceQuestion(text='Who?', choices=('0.', '1.', '2.', '3.', '4.'), right=1, turn=1)
+    """
+    right, given = row.get("answer_idx"), [row.get(key) for key in ("q", *TVQA_CHOICES)]
+    require(_texts(given), f"{where}: it must have q and {TVQA_CHOICES[0]} to {TVQA_CHOICES[-1]}")
+    question, *choices = map(str, given)
+    require(str(right) in map(str, range(len(choices))), f"{where}: answer_idx is {right!r}, not 0 to 4")
+    begin = _begin(where, row.get("ts"))
+    # The turn that is being said when the moment begins.
+    turn = None if begin is None else max(0, bisect_right([one.start for one in said], begin) - 1)
+    return ChoiceQuestion(question, tuple(choices), int(str(right)), turn)
 
 
 def _begin(where: str, moment: Any) -> float | None:
@@ -155,8 +198,13 @@ def _begin(where: str, moment: Any) -> float | None:
     return None if math.isnan(seconds) else seconds
 
 
-def _lines(folder: Path, name: str) -> Iterator[tuple[str, Any]]:
-    path = plain_or_gzipped(folder / name)
+def read_lines(path: Path) -> Iterator[tuple[str, Any]]:
+    """The objects of a file of lines in JSON, each with where it stands; the file may be gzipped, as FILE.gz.
+
+    Raises:
+        MemjaxError: for a file that is missing or damaged, and a line that is none.
+    """
+    path = plain_or_gzipped(path)
     for number, line in enumerate(read_text(path).split("\n"), 1):
         if line.strip():
             row = parsed(f"{path}, line {number}", line)

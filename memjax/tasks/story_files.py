@@ -18,7 +18,7 @@ from memjax.typing import SPLITS
 _FOLDERS: Mapping[str, Split] = {"train": "train", "val": "valid", "test": "test"}
 # Not those that begin with a point, which a Mac puts beside the others.
 _MEMBER = re.compile(r"(?:.*/)?(questions|section-stories)/(train|val|test)/([^/.][^/]*)-(?:questions|story)\.csv")
-SUMMARIES = "third_party/wikipedia/summaries.csv"
+SUMMARIES, ASKED = "third_party/wikipedia/summaries.csv", "qaps.csv"
 
 
 class StoryQuestion(NamedTuple):
@@ -88,9 +88,9 @@ def _fairytales(path: Path) -> dict[Split, list[Story]]:
     require(not twice, f"{path} has {len(twice)} stories in several splits, such as {twice[:1]}")
     found: dict[Split, list[Story]] = {split: [] for split in SPLITS}
     for (split, story), text in sorted(texts.items()):
-        told, rows = _rows(*text, "section", "text"), []
+        told, rows = read_rows(*text, "section", "text"), []
         if (split, story) in asked:
-            rows = _rows(*asked[split, story], "question", "answer1", "attribute1", "cor_section")
+            rows = read_rows(*asked[split, story], "question", "answer1", "attribute1", "cor_section")
         numbers = [row["section"].strip() for row in told]
         questions = tuple(_question(row, numbers) for row in rows)
         found[split].append(Story(story, tuple(row["text"] for row in told), questions))
@@ -119,17 +119,17 @@ def _section(row: Mapping[str, str], numbers: list[str]) -> int | None:
 
 
 def _narrative(path: Path) -> dict[Split, list[Story]]:
-    told, questions = path / SUMMARIES, path / "qaps.csv"
+    told, questions = path / SUMMARIES, path / ASKED
     there = told.exists() and questions.exists()
-    require(there, f"{path} is a folder without qaps.csv and {SUMMARIES}: it is not NarrativeQA's")
+    require(there, f"{path} is a folder without {ASKED} and {SUMMARIES}: it is not NarrativeQA's")
     texts: dict[tuple[str, str], str] = {}
-    for row in _rows(str(told), read_text(told), "document_id", "set", "summary"):
+    for row in read_rows(str(told), read_text(told), "document_id", "set", "summary"):
         key = row["set"], row["document_id"]
         require(key[0] in SPLITS, f"{told}: the set {key[0]!r} is none of {', '.join(SPLITS)}")
         require(key not in texts, f"{told}: the document {key[1]!r} is there twice")
         texts[key] = row["summary"]
     asked: dict[tuple[str, str], list[StoryQuestion]] = {key: [] for key in texts}
-    for row in _rows(str(questions), read_text(questions), "document_id", "set", "question", "answer1"):
+    for row in read_rows(str(questions), read_text(questions), "document_id", "set", "question", "answer1"):
         key = row["set"], row["document_id"]
         require(key in asked, f"{questions} asks about {key[1]!r} of {key[0]!r}, which has no summary")
         asked[key].append(StoryQuestion(row["question"], row["answer1"]))
@@ -141,8 +141,20 @@ def _narrative(path: Path) -> dict[Split, list[Story]]:
     }
 
 
-def _rows(where: str, text: str, *columns: str) -> list[dict[str, str]]:
-    """The rows of a file with these columns, and perhaps others, by their names."""
+def read_rows(where: str, text: str, *columns: str) -> list[dict[str, str]]:
+    r"""The rows of a file, by the names of their columns.
+
+    Args:
+        where: its name, for errors.
+        text: all of it.
+        columns: that it must have; it may have others.
+
+    Raises:
+        MemjaxError: for a text that is no table, or lacks a column.
+
+    >>> read_rows("qaps.csv", "question,answer1\nWho?,a fox\n", "question")
+    [{'question': 'Who?', 'answer1': 'a fox'}]
+    """
     reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
     limit = csv.field_size_limit(2**31 - 1)  # a whole story may stand in one field
     try:

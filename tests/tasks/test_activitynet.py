@@ -1,13 +1,15 @@
 """ActivityNet-QA's questions with features of one's own: what is written, and what is refused."""
 
 import gzip
+import io
 import json
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from memjax import cli, tasks
+from memjax import archives, cli, tasks
 from memjax.errors import MemjaxError
 from memjax.tasks.builders import activitynet
 from memjax.tasks.builders.activitynet import FILES, KINDS, prepare
@@ -124,9 +126,99 @@ def test_features_that_are_none_are_one_clear_line(raw):
         prepare(raw / "none", raw / "features", raw / "data")
 
 
+def archived(raw):
+    """The folder's features as an archive, whose names have v_ where those of the files have."""
+    arrays = {path.stem: np.load(path) for path in (raw / "features").iterdir()}
+    np.savez_compressed(raw / "features.npz", unasked=np.ones((1, 4)), **arrays)
+    return raw / "features.npz"
+
+
+def written(raw):
+    folder = raw / "data" / "activitynet_qa"
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_an_archive_of_features_makes_what_the_folder_makes(raw):
+    from_folder = made(raw, frames=3), written(raw)
+    found = prepare(raw / "dataset", archived(raw), raw / "data", frames=3)
+    assert (found, written(raw)) == from_folder and found.missing == ("train2",)
+
+
+def broken(member):
+    """An archive of one broken member for a video of test, and one of each other split."""
+    with zipfile.ZipFile(file := io.BytesIO(), "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("train0", "val0"):
+            np.save(array := io.BytesIO(), np.ones((9, 4)))
+            archive.writestr(f"{name}.npy", array.getvalue())
+        archive.writestr("test0.npy", member)
+    return file.getvalue()
+
+
+def npy(array):
+    np.save(file := io.BytesIO(), array, allow_pickle=True)
+    return file.getvalue()
+
+
+ARCHIVES = {
+    "of another kind": (b"no archive", "cannot be read: File is not a zip file; write it with numpy.savez"),
+    "cut": (broken(npy(np.ones((9, 4))))[:300], "features.npz cannot be read"),
+    "a pickle": (broken(npy(np.array([None]))), "test0.npy cannot be read: .*allow_pickle"),
+    "of texts": (broken(npy(np.array([["a"]]))), r"test0.npy must hold numbers \[frames, d\]"),
+    "of one axis": (broken(npy(np.ones(9))), "test0.npy must hold numbers"),
+    "no array": (broken(b"x"), "test0.npy cannot be read"),
+    "more than it has": (broken(npy(np.ones((9, 4))).replace(b"(9, 4), ", b"(9000,4),")), "test0.npy cannot be read"),
+}
+
+
+@pytest.mark.parametrize("kind", ARCHIVES)
+def test_an_archive_that_is_none_is_one_clear_line_and_leaves_what_was_prepared_before(raw, kind):
+    made(raw)
+    before, (data, message) = written(raw), ARCHIVES[kind]
+    (raw / "features.npz").write_bytes(data)
+    with pytest.raises(MemjaxError, match=message) as caught:
+        prepare(raw / "dataset", raw / "features.npz", raw / "data")
+    assert "\n" not in str(caught.value) and written(raw) == before
+
+
+def test_an_archive_is_unpacked_to_a_bound_all_arrays_together(raw, monkeypatch):
+    """Two arrays of the three are as much as may be: either bound alone would be kept."""
+    for name in ("train0", "v_val1", "test0"):
+        np.save(raw / "features" / f"{name}.npy", np.zeros((100_000, 4), np.float32))
+    monkeypatch.setattr(archives, "FLOOR", 4_000_000)
+    path = archived(raw)
+    assert 1_600_000 < archives.limit(path.stat().st_size) < 4_800_000
+    with pytest.raises(MemjaxError, match=r"features\.npz unpacks to far more than it is"):
+        prepare(raw / "dataset", path, raw / "data")
+    assert not (raw / "data" / "activitynet_qa").exists()
+
+
+def test_an_archive_with_a_name_twice_or_none_is_one_clear_line(raw):
+    with pytest.warns(UserWarning, match="Duplicate"), zipfile.ZipFile(archived(raw), "a") as archive:
+        archive.writestr("test0.npy", b"x")
+    with pytest.raises(MemjaxError, match=r"features\.npz has 'test0\.npy' twice"):
+        prepare(raw / "dataset", raw / "features.npz", raw / "data")
+    with pytest.raises(MemjaxError, match=r"there is no file .*none\.npz; write it with numpy\.savez"):
+        prepare(raw / "dataset", raw / "none.npz", raw / "data")
+
+
+def test_what_was_not_prepared_is_never_replaced(raw):
+    folder = raw / "data" / "activitynet_qa"
+    folder.mkdir(parents=True)
+    (folder / "mine.txt").write_text("mine")
+    with pytest.raises(MemjaxError, match=r"activitynet_qa holds mine\.txt, which was not prepared"):
+        made(raw)
+    (folder / "mine.txt").unlink()
+    made(raw)
+    for source, features in ((folder, raw / "features"), (raw / "dataset", folder / "streams")):
+        with pytest.raises(MemjaxError, match="lies where the prepared data goes"):
+            prepare(source, features, raw / "data")
+    assert len(written(raw)) == 9
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
+        (["activitynet", "--from=dataset", "--features=features.npz"], 2, "there is no file features.npz"),
         (["activitynet", "--from=dataset", "--features=features"], 0, "1 videos have no features, such as train2"),
         (["activitynet", "--from=dataset"], 2, "and one of features"),
         (["activitynet", "--from=dataset", "--features=features", "--extra=a=b"], 2, "takes no --extra"),

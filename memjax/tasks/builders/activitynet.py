@@ -1,15 +1,16 @@
 """ActivityNet-QA with features of one's own, as a folder of streams and questions that `FileTask` reads."""
 
 import json
-import tempfile
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from memjax.errors import MemjaxError, one_line, require
-from memjax.files import replace_folder, writing
+from memjax.errors import require
+from memjax.tasks.builders.features import Read, is_archive, opened_features
+from memjax.tasks.builders.new_folder import new_folder, require_place
 from memjax.tasks.file_streams import QUESTIONS
 from memjax.tasks.file_task import LONGEST, FileTask, FileTaskSpec
 from memjax.tasks.text import guarded, parsed, plain_or_gzipped, read_text
@@ -54,7 +55,8 @@ def prepare(source: Path, features: Path, data_dir: Path, *, frames: int = 0) ->
     Args:
         source: ActivityNet-QA's folder `dataset`, with train_q.json, train_a.json, val_q.json, ...; each may be
             gzipped, as FILE.gz.
-        features: a folder with NAME.npy for each video, or v_NAME.npy, `[frames, d]`.
+        features: a folder with NAME.npy for each video, or v_NAME.npy, `[frames, d]`; or an archive FILE.npz of
+            `numpy.savez`, with an array NAME or v_NAME for each.
         data_dir: where it is written; what was prepared before is replaced.
         frames: how many are kept of a video, evenly spread; 0 for all.
 
@@ -62,26 +64,22 @@ def prepare(source: Path, features: Path, data_dir: Path, *, frames: int = 0) ->
         MemjaxError: for what is missing, damaged or of another kind.
     """
     require(frames >= 0, f"frames must be at least 0, not {frames}")
-    for folder in (source, features):
+    for folder in (source,) if is_archive(features) else (source, features):
         require(guarded(folder, folder.is_dir), f"there is no folder {folder}; name ActivityNet-QA's, and yours")
+    place = data_dir / FOLDER
+    require_place(place, (QUESTIONS, "streams/*.npy"), source, features)
     asked = {split: _questions(source, name) for split, name in FILES.items()}
     classes = {answer for answer, _ in Counter(one.answer for one in asked["train"]).most_common(CLASSES)}
     rare = sum(one.answer not in classes for one in asked["train"])
     asked["train"] = [one for one in asked["train"] if one.answer in classes]
     names = sorted({one.video for own in asked.values() for one in own})
-    paths = {name: path for name in names if (path := _features_of(features, name))}
-    for split, own in asked.items():
-        asked[split] = [one for one in own if one.video in paths]
-        require(asked[split], f"{features} has features of no video of {FILES[split]}, as NAME.npy or v_NAME.npy")
-    with writing(data_dir):
-        _write(asked, paths, data_dir / FOLDER, frames)
-    missing = tuple(name for name in names if name not in paths)
-    return Prepared({split: len(own) for split, own in asked.items()}, len(paths), rare, missing)
-
-
-def _features_of(folder: Path, name: str) -> Path | None:
-    paths = (folder / f"{name}.npy", folder / f"v_{name}.npy")
-    return guarded(folder, lambda: next((path for path in paths if path.exists()), None))
+    with opened_features(features, names) as readers:
+        for split, own in asked.items():
+            asked[split] = [one for one in own if one.video in readers]
+            require(asked[split], f"{features} has features of no video of {FILES[split]}, as NAME.npy or v_NAME.npy")
+        _write(asked, readers, place, frames)
+    missing = tuple(name for name in names if name not in readers)
+    return Prepared({split: len(own) for split, own in asked.items()}, len(readers), rare, missing)
 
 
 def _questions(source: Path, name: str) -> list[_Question]:
@@ -112,29 +110,20 @@ def _rows(source: Path, name: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _write(asked: dict[Split, list[_Question]], paths: dict[str, Path], folder: Path, frames: int) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as work:
-        new = Path(work, "new")
-        (new / "streams").mkdir(parents=True)
-        for name, path in paths.items():
-            np.save(new / "streams" / f"{name}.npy", _kept(path, frames))
+def _write(asked: dict[Split, list[_Question]], readers: Mapping[str, Read], folder: Path, frames: int) -> None:
+    with new_folder(folder) as new:
+        (new / "streams").mkdir()
+        for name, read in readers.items():
+            np.save(new / "streams" / f"{name}.npy", _kept(read(), frames))
         with (new / QUESTIONS).open("w", encoding="utf-8") as file:
             for split, own in asked.items():
                 for one in own:
                     row = {"stream": one.video, "query": one.text, "answer": one.answer, "kind": one.kind}
                     file.write(json.dumps(row | {"split": split}) + "\n")
         FileTask(FileTaskSpec(segment=1, length=LONGEST, data_dir=str(new)))  # raises where it could not be trained on
-        replace_folder(new, folder, Path(work, "old"))
 
 
-def _kept(path: Path, frames: int) -> np.ndarray:
-    try:
-        features = np.load(path, allow_pickle=False)
-    except Exception as error:  # a damaged header fails in many ways
-        raise MemjaxError(f"{path} cannot be read: {one_line(error)}; write it with numpy.save") from None
-    fits = isinstance(features, np.ndarray) and features.ndim == 2 and features.size and features.dtype.kind in "iuf"
-    require(fits, f"{path} must hold numbers [frames, d], at least one frame")
+def _kept(features: np.ndarray, frames: int) -> np.ndarray:
     places = np.arange(len(features))
     if 0 < frames < len(features):
         places = np.linspace(0, len(features) - 1, frames).round().astype(int)
