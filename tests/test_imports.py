@@ -23,7 +23,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "memories": ({"checks", "deprecated", "errors", "ops", "typing"}, {"flax", "jax", "numpy"}),
     "layers": ({"checks", "deprecated", "errors", "memories", "ops", "typing"}, {"flax", "jax"}),
     "functional": ({"errors", "memories", "ops", "typing"}, {"flax", "jax"}),
-    "tasks": ({"archives", "checks", "environments", "errors", "files", "typing"}, {"numpy"}),
+    "tasks": ({"archives", "checks", "environments", "errors", "files", "typing"}, {"numpy", "scipy"}),
     "models": (
         {"checks", "deprecated", "errors", "functional", "layers", "memories", "ops", "tasks", "typing"},
         {"flax", "jax", "numpy"},

@@ -12,7 +12,7 @@ from memjax.memories.encoders import BidirectionalGRU
 from memjax.memories.memory import for_each
 from memjax.ops.attention import masked_softmax
 from memjax.tasks.words import PAD, UNKNOWN
-from memjax.typing import Array, Bool, Float, Int, Key
+from memjax.typing import Array, Float, Int, Key
 
 NOWHERE = -1e30  # the logit of what is no word: unlike -inf it is never NaN
 
@@ -37,10 +37,13 @@ class BiDAF(nn.Module):
 
         s_ji = w · [h_j; u_i; h_j * u_i]
         u~_j = sum_i softmax_i(s_ji) u_i,    h~ = sum_j softmax_j(max_i s_ji) h_j
-        g_j = [h_j; u~_j; h_j * u~_j; h_j * h~]
+        g_j = [h_j; u~_j; h_j * u~_j; h_j * h~; e_j],    e_j = 1 if word j is one of the question's, else 0
         M = GRUs over G,    M2 = GRU over M,    first_j = w_1 · [g_j; m_j],    last_j = w_2 · [g_j; m2_j]
 
-    The paper has LSTMs, a CNN over characters and pretrained vectors, two layers in M, and width 200.
+    The vectors of words are not trained, as the paper's are not: of few questions they are learned by heart. Where they
+    come from is the caller's choice (`memjax.tasks.word_vectors`); they begin at random. The paper has LSTMs, a CNN
+    over characters, two layers in M, and width 200, and no e: that is the exact match of DrQA (Chen et al. 2017,
+    1704.00051), by which words are found that have no vector of their own.
 
     Args:
         words: ids from there on are read as the unknown word.
@@ -73,7 +76,7 @@ class BiDAF(nn.Module):
             self.param(name, nn.initializers.normal(width**-0.5), (width,))
             for name in ("of_text", "of_question", "of_product")
         )
-        self.modelling = [BidirectionalGRU(width, width if layer else 4 * width) for layer in range(self.layers)]
+        self.modelling = [BidirectionalGRU(width, width if layer else 4 * width + 1) for layer in range(self.layers)]
         self.ending = BidirectionalGRU(width, width)
         self.begins, self.ends = nn.Dense(1), nn.Dense(1)
         self.drop, self.drop_blocks = (nn.Dropout(self.dropout, broadcast_dims=axes) for axes in ((0,), (0, 1)))
@@ -89,7 +92,7 @@ class BiDAF(nn.Module):
         text_key, answer_key = (None, None) if key is None else jax.random.split(key)
         _, states = self.read(blocks, text_key)
         words = blocks.reshape(-1)
-        return self.answer(states.reshape(len(words), -1), words != PAD, query, answer_key)
+        return self.answer(states.reshape(len(words), -1), words, query, answer_key)
 
     def read(
         self, blocks: Int[Array, "T N"], key: Key | None = None
@@ -100,7 +103,7 @@ class BiDAF(nn.Module):
             blocks: ids of words, 0 where there is none.
             key: to drop inputs with.
         """
-        embedded = self.embed(jnp.where(blocks < self.words, blocks, UNKNOWN))
+        embedded = jax.lax.stop_gradient(self.embed(jnp.where(blocks < self.words, blocks, UNKNOWN)))
         embedded = self.drop_blocks(embedded, deterministic=key is None, rng=key)
         return for_each(BidirectionalGRU.__call__)(self.contextual, embedded, blocks != PAD)
 
@@ -115,24 +118,26 @@ class BiDAF(nn.Module):
         return (text @ self.of_text)[:, None] + (question @ self.of_question)[None, :] + both
 
     def answer(
-        self, text: Float[Array, "J d"], mask: Bool[Array, "J"], query: Int[Array, "W"], key: Key | None = None
+        self, text: Float[Array, "J d"], words: Int[Array, "J"], query: Int[Array, "W"], key: Key | None = None
     ) -> SpanLogits:
         """Where an answer begins and ends.
 
         Args:
             text: h, of at least one word.
-            mask: which of it are words.
+            words: their ids, 0 where there is none.
             query: ids of the words of the question, 0 behind them.
             key: to drop inputs with.
         """
         keys = [None] * (self.layers + 4) if key is None else list(jax.random.split(key, self.layers + 4))
         _, question = jax.tree.map(lambda states: states[0], self.read(query[None], keys.pop()))
-        text, real = jnp.where(mask[:, None], text, 0), query != PAD
+        mask, real = words != PAD, query != PAD
+        text = jnp.where(mask[:, None], text, 0)
         scores = self.similarity(text, question)
         asked = masked_softmax(scores, real[None, :], axis=1) @ question
         strongest = jnp.where(real, scores, NOWHERE).max(1)
         summed = masked_softmax(strongest, mask, axis=0) @ text
-        flow = jnp.concatenate([text, asked, text * asked, text * summed], axis=1)
+        same = (mask[:, None] & (words[:, None] == query)).any(1, keepdims=True).astype(text.dtype)
+        flow = jnp.concatenate([text, asked, text * asked, text * summed, same], axis=1)
         states = flow
 
         def dropped(x: Array) -> Array:

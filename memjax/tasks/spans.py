@@ -22,6 +22,7 @@ from memjax.tasks.stream_task import (
     check_tags,
     require_fields,
 )
+from memjax.tasks.word_vectors import word_vectors
 from memjax.tasks.words import PAD, id_table, known_words
 from memjax.typing import SPLITS
 
@@ -214,6 +215,14 @@ class Spans:
             "answers": answers,
             "place": np.array(later, np.int32),
         }
+
+    def word_vectors(self, width: int) -> np.ndarray:
+        """Vectors of the words that a model tells apart, `[known, width]`, from the documents of train.
+
+        Args:
+            width: of a vector.
+        """
+        return word_vectors(self._words["train"], self.shape.known, width)
 
     def _read_as(self, words: Sequence[str] | chain) -> np.ndarray:
         """Words as ids; one that is new gets the next."""

@@ -128,6 +128,13 @@ def test_of_a_whole_document_bidaf_answers_as_a_buffer_that_holds_it_all():
     assert_close(answer(params, BLOCKS, jnp.arange(T), QUERY), whole, 1e-6)
 
 
+def test_vectors_of_words_are_not_trained():
+    params, _, answer = made()
+    loss = lambda params: answer(params, BLOCKS, jnp.arange(N), QUERY).first[0]  # noqa: E731
+    gradient = jax.jit(jax.grad(loss))(params)["params"]["base"]
+    assert not np.asarray(gradient["embed"]["embedding"]).any() and np.asarray(gradient["of_text"]).any()
+
+
 numbers = st.floats(-5, 5, width=32)
 
 

@@ -53,8 +53,13 @@ def bidaf(p, blocks, query):
     _, question = read(p, [query])
     scores = np.array([[similarity(p, h, u) for u in question] for h in text])
     summed = softmax(scores.max(1)) @ text
+    same = [float(word in query) for block in blocks for word in block]
     flow = np.array(
-        [np.concatenate([h, a, h * a, h * summed]) for h, s in zip(text, scores) for a in [softmax(s) @ question]]
+        [
+            np.concatenate([h, a, h * a, h * summed, [e]])
+            for h, s, e in zip(text, scores, same)
+            for a in [softmax(s) @ question]
+        ]
     )
     states, layer = flow, 0
     while f"modelling_{layer}" in p:

@@ -1,10 +1,12 @@
 """Spans with learned retention: a document is read into a buffer of few blocks, from which a span is answered."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from memjax.checks import at_least, check_counts, check_widths
@@ -32,6 +34,7 @@ from memjax.typing import Batch, Key, Params, Split
 F1 = Column("F1 %", ("f1",), "percent", "higher")
 EXACT = Column("exact match %", ("accuracy",), "percent", "higher")
 HELD = Column("held %", ("held",), "percent", "higher")
+Vectors = Callable[[], np.ndarray]  # of words, `[known, width]`
 MEANING = (
     "F1 and exact match by SQuAD's rule; held: of how many questions the answer's span was in the buffer in the end."
 )
@@ -139,7 +142,8 @@ def trimmed(shape: SpansShape, batch: Batch) -> Batch:
 
 def spans_recipe(config: SpansConfig, task: Spans) -> Recipe:
     """The recipe of a config."""
-    label, phases = (_of_buffer if config.system == "buffer" else _of_whole)(config, task.shape)
+    vectors = cache(partial(task.word_vectors, config.model.width))  # made once, and only where a phase begins
+    label, phases = (_of_buffer if config.system == "buffer" else _of_whole)(config, task.shape, vectors)
     shown = tuple(ShownPhase(phase.name, "reader alone") for phase in phases[:-1])
     columns, panels = (F1, EXACT, HELD), tag_panels(task.shape.tags, "percent")
     report = Report(F1.name, columns, panels, MEANING, phases=shown)
@@ -147,7 +151,7 @@ def spans_recipe(config: SpansConfig, task: Spans) -> Recipe:
     return Recipe(label, phases, layout, _no_facts, report.to_json())
 
 
-def _of_buffer(config: SpansConfig, shape: SpansShape) -> tuple[str, tuple[Phase, ...]]:
+def _of_buffer(config: SpansConfig, shape: SpansShape, vectors: Vectors) -> tuple[str, tuple[Phase, ...]]:
     """First a phase "base" of the reader, measured under FIFO, then both with the config's own policy."""
     model, training = config.model, config.training
     reader, fifo = (build_document_reader(model, shape, policy) for policy in (model.policy, "fifo"))
@@ -156,22 +160,26 @@ def _of_buffer(config: SpansConfig, shape: SpansShape) -> tuple[str, tuple[Phase
 
     def phase(name: str, steps: int, reader: DocumentReader, loss: Any) -> Phase:
         measure = partial(measure_reader, reader, model.longest)
-        return Phase(name, steps, partial(_init, reader), loss, measure, with_learned)
+        return Phase(name, steps, partial(_init, reader, vectors), loss, measure, with_learned)
 
     first = (phase("base", training.base_steps, fifo, base),) if training.base_steps else ()
     label = f"{model.policy.upper()}, {model.entries} blocks"
     return label, (*first, phase("train", training.steps, reader, joint))
 
 
-def _of_whole(config: SpansConfig, shape: SpansShape) -> tuple[str, tuple[Phase, ...]]:
+def _of_whole(config: SpansConfig, shape: SpansShape, vectors: Vectors) -> tuple[str, tuple[Phase, ...]]:
     model = config.model
     reader = BiDAF(shape.known, model.width, model.layers, model.dropout)
     loss, measure = whole_objective(reader, model.longest), partial(measure_whole, reader, model.longest)
-    return "BiDAF, whole document", (Phase("train", config.training.steps, partial(_init, reader), loss, measure),)
+    init = partial(_init, reader, vectors)
+    return "BiDAF, whole document", (Phase("train", config.training.steps, init, loss, measure),)
 
 
-def _init(reader: DocumentReader | BiDAF, key: Key, example: Example) -> Params:
-    return jax.jit(reader.init)(key, example["stream"], example["query"])
+def _init(reader: DocumentReader | BiDAF, vectors: Vectors, key: Key, example: Example) -> Params:
+    """Parameters as they begin; the vectors of words, which are not trained, are those of the task's texts."""
+    params = jax.jit(reader.init)(key, example["stream"], example["query"])["params"]
+    own = {"embed": {"embedding": jnp.asarray(vectors())}}
+    return {"params": params | ({"base": params["base"] | own} if isinstance(reader, DocumentReader) else own)}
 
 
 def _no_facts(params: Params, metrics: dict[str, Any], split: Split) -> dict[str, Any]:
