@@ -138,6 +138,15 @@ class MemoryModel(nn.Module):
         """
         return self.head(self.reader(slots, self.encode_query(query)), candidates)
 
+    def read_weights(self, slots: Slots, query: Int[Array, "*W"]) -> Float[Array, "C K"]:
+        """How much of each slot each hop of the reader reads to answer.
+
+        Args:
+            slots: of the memory.
+            query: as of `answer`.
+        """
+        return self.reader.weights(slots, self.encode_query(query))
+
     def encode_query(self, query: Int[Array, "*W"]) -> Float[Array, "d"]:
         """A query as a vector: of the size of the items where it is one, or has parts of theirs."""
         if is_like_an_item(self.shape):

@@ -8,6 +8,7 @@ from memjax.memories import Slots
 from memjax.memories.encoders import LSTM, BidirectionalGRU, BidirectionalLSTM
 from memjax.memories.memory import for_each
 from memjax.memories.weights import additive_params
+from memjax.ops.attention import read_by_hops
 from memjax.tasks.stream_task import TaskShape
 from memjax.typing import Any, Array, Float, Int
 
@@ -63,6 +64,10 @@ class MultiHopReader(nn.Module):
 
     def __call__(self, slots: Slots, query: Float[Array, "d"]) -> Float[Array, "d"]:
         return ops.multi_hop_read(self.read, slots.values.astype(query.dtype), query, slots.mask)
+
+    def weights(self, slots: Slots, query: Float[Array, "d"]) -> Float[Array, "C K"]:
+        """How much of each slot each hop reads."""
+        return read_by_hops(self.read, slots.values.astype(query.dtype), query, slots.mask)[0]
 
 
 class ClassHead(nn.Module):

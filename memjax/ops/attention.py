@@ -240,12 +240,19 @@ def multi_hop_read(
     >>> multi_hop_read(ReadParams((hop, hop), jnp.ones((4, 2))), jnp.ones((3, 2)), jnp.zeros(2)).shape
     (2,)
     """
+    return read_by_hops(params, slots, query, slot_mask)[1]
+
+
+def read_by_hops(
+    params: ReadParams, slots: Float[Array, "K dm"], query: Float[Array, "h"], slot_mask: Bool[Array, "K"] | None
+) -> tuple[Float[Array, "C K"], Float[Array, "h"]]:
+    """`multi_hop_read`, and at each hop the weights of the slots."""
     if slot_mask is None:
         slot_mask = jnp.ones(slots.shape[0], bool)
-    slots = jnp.where(slot_mask[:, None], slots, 0)
+    slots, weights = jnp.where(slot_mask[:, None], slots, 0), []
     for hop in params.hops:
         scores_K = additive_scores(hop.attention, query[None, :], slots)[0]
-        weights_K = masked_softmax(scores_K, slot_mask, axis=0)
-        read = accumulated(weights_K.astype(slots.dtype), slots)
+        weights.append(masked_softmax(scores_K, slot_mask, axis=0))
+        read = accumulated(weights[-1].astype(slots.dtype), slots)
         query = accumulated(jnp.concatenate([read, query]).astype(slots.dtype), params.w_query).astype(query.dtype)
-    return query
+    return jnp.stack(weights), query

@@ -192,7 +192,18 @@ class WalkPicture(Picture):
     path: tuple[str, ...]
 
 
-Panel = TagTable | Bars | TagMaps | HeatMap | Lines | BufferPicture | WalkPicture
+@dataclass(frozen=True)
+class SlotsPicture(Picture):
+    """From which slots a few questions were answered, and what had written these.
+
+    Attributes:
+        path: the keys in evaluation.json of what `draw_slots` takes.
+    """
+
+    path: tuple[str, ...]
+
+
+Panel = TagTable | Bars | TagMaps | HeatMap | Lines | BufferPicture | WalkPicture | SlotsPicture
 KINDS: dict[str, type] = {
     "table": TagTable,
     "bars": Bars,
@@ -201,6 +212,7 @@ KINDS: dict[str, type] = {
     "lines": Lines,
     "buffer": BufferPicture,
     "walk": WalkPicture,
+    "slots": SlotsPicture,
 }
 OWN_PICTURES = ("losses", "accuracy")  # which every run has
 # What the columns beside the results are called, in all tables.

@@ -18,12 +18,14 @@ from memjax.reporting.description import (
     HeatMap,
     Lines,
     Picture,
+    SlotsPicture,
     TagMaps,
     WalkPicture,
 )
 from memjax.reporting.heat_maps import heat_map, tag_maps
 from memjax.reporting.line_plots import lines
 from memjax.reporting.run_folder import Run
+from memjax.reporting.slots_picture import slots
 from memjax.reporting.style import DPI, STYLE, shown_runs
 from memjax.reporting.tag_bars import bars
 from memjax.reporting.walk_picture import walk
@@ -46,6 +48,7 @@ MAKERS: dict[type, Callable[..., Figure | None]] = {
     Lines: lines,
     BufferPicture: buffer,
     WalkPicture: walk,
+    SlotsPicture: slots,
 }
 
 

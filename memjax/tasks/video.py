@@ -148,6 +148,32 @@ class Video:
             "place": place,
         }
 
+    def pictures(self, split: Split, index: int) -> np.ndarray:
+        """The frame in the middle of each segment of a film, `[T, 32, 32, 3]` uint8.
+
+        Args:
+            split: of the film.
+            index: of the film.
+        """
+        begins = np.arange(0, self.spec.frames, self.spec.segment)
+        middles = (begins + np.minimum(begins + self.spec.segment, self.spec.frames)) // 2
+        return np.rint(255 * drawn(self.scene(split, index))[middles]).astype(np.uint8)
+
+    def seen(self, split: Split, index: int) -> list[list[int]]:
+        """For each question about a film the segments that have frames of the act of its answer; none where all count.
+
+        Args:
+            split: of the film.
+            index: of the film.
+        """
+        frames, segment = self.spec.frames // len(ACTS), self.spec.segment
+        return [
+            [] if question.act is None else list(range(
+                question.act * frames // segment, ((question.act + 1) * frames - 1) // segment + 1
+            ))
+            for _, question in self.questions(split, index)
+        ]  # fmt: skip
+
     def scene(self, split: Split, film: int) -> Scene:
         """The plan of a film, about which each type of question can be asked."""
         return self._plan(split, film)

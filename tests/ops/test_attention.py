@@ -3,11 +3,12 @@ import jax.numpy as jnp
 import jaxtyping
 import numpy as np
 import pytest
+from oracles import attention as oracle
 from oracles import cases
 from oracles.checking import assert_close, assert_same, cast
 
 from memjax import MemjaxError, ops
-from memjax.ops.attention import slot_weights
+from memjax.ops.attention import read_by_hops, slot_weights
 
 
 @pytest.fixture
@@ -59,6 +60,15 @@ def test_a_read_does_not_depend_on_the_order_of_the_slots(rng):
     order = rng.permutation(5)
     shuffled = ops.multi_hop_read(read, slots[order], query, mask[order])
     assert_close(shuffled, ops.multi_hop_read(read, slots, query, mask), 1e-5)
+
+
+def test_each_hop_weighs_the_slots_as_in_the_equations(rng):
+    read, slots, query = cases.hops(rng), rng.normal(size=(5, 3)), rng.normal(size=4)
+    mask = np.array([True, True, False, True, False])
+    found = read_by_hops(*cast((read, slots, query), jnp.float32), jnp.asarray(mask))
+    assert_close(found, oracle.read_by_hops(read, slots, query, mask), 1e-5)
+    nothing = read_by_hops(*cast((read, slots, query), jnp.float32), jnp.zeros(5, bool))
+    assert not np.asarray(nothing[0]).any() and np.isfinite(nothing[1]).all()
 
 
 def test_shapes_that_the_annotations_forbid_are_caught(rng, attention):

@@ -49,18 +49,25 @@ def slot_attention(params, slots, items, mask, normalize="slots"):
 
 
 def multi_hop_read(params, slots, query, slot_mask):
-    real = slots[np.asarray(slot_mask, bool)]
-    for hop in params.hops:
+    return read_by_hops(params, slots, query, slot_mask)[1]
+
+
+def read_by_hops(params, slots, query, slot_mask):
+    """(weights of the slots at each hop, the query after the last)."""
+    places = np.flatnonzero(slot_mask)
+    weights = np.zeros((len(params.hops), len(slots)))
+    for hop, own in zip(params.hops, weights, strict=True):
         read = np.zeros(slots.shape[1])
-        if len(real):
+        if len(places):
             attention = hop.attention
             logits = np.array(
                 [
-                    attention.v @ np.tanh(attention.w_left.T @ query + attention.w_right.T @ m + attention.b)
-                    for m in real
+                    attention.v @ np.tanh(attention.w_left.T @ query + attention.w_right.T @ slots[k] + attention.b)
+                    for k in places
                 ]
             )
-            for weight, m in zip(softmax(logits), real, strict=True):
-                read += weight * m
+            own[places] = softmax(logits)
+            for k in places:
+                read += own[k] * slots[k]
         query = params.w_query.T @ np.concatenate([read, query])
-    return query
+    return weights, query

@@ -8,6 +8,7 @@ from memjax.experiments.stream_qa.rehearsal_objective import (
     rehearsal_objective,
 )
 from memjax.experiments.stream_qa.slot_measures import memorized, recollected_by_age, slot_changes, slot_cosines
+from memjax.experiments.stream_qa.slots_read import slots_read
 from memjax.experiments.stream_qa.stream_qa_config import MemoryConfig, ModelConfig, RehearsalConfig, StreamQAConfig
 from memjax.experiments.stream_qa.stream_qa_family import FAMILY
 from memjax.experiments.stream_qa.stream_qa_models import build, build_sampler
@@ -30,5 +31,6 @@ __all__ = [
     "rehearsal_objective",
     "slot_changes",
     "slot_cosines",
+    "slots_read",
     "trimmed",
 ]

@@ -35,6 +35,22 @@ def slot_changes(
         longest stream; a segment before its end that is padding in all of them is a row of None.
     """
     batch = _first(task, layout, split, examples)
+    changed, there = changes_by_segment(model, params, batch), np.any(batch["mask"], axis=2)
+    changes: list[list[float | None]] = []
+    for segment in range(int(np.flatnonzero(there.any(0)).max()) + 1):
+        own = changed[there[:, segment], segment]
+        changes.append([round(float(x), 5) for x in own.mean(0)] if len(own) else [None] * changed.shape[2])
+    return changes
+
+
+def changes_by_segment(model: MemoryModel, params: Params, batch: Batch) -> np.ndarray:
+    """How far each segment moved each slot of each example, `[B, T, K]`: Euclidean distances.
+
+    Args:
+        model: the memory, and what stands around it.
+        params: of the model.
+        batch: the examples.
+    """
     memory, params = functional(model.memory), jax.tree.map(jnp.asarray, params)
     own = {"params": params["params"]["memory"]}
 
@@ -47,19 +63,16 @@ def slot_changes(
     def write(state, features, mask):
         written = jax.vmap(lambda s, f, m: memory.write(own, s, f, m)[0])(state, features, mask)
         slots = jax.vmap(lambda s: memory.slots(own, s).values)
-        distance = jnp.linalg.norm(slots(written) - slots(state), axis=-1)
-        return written, jnp.where(mask.any(1)[:, None], distance, 0).sum(0)
+        return written, jnp.linalg.norm(slots(written) - slots(state), axis=-1)
 
-    features = encode(batch["stream"], batch["mask"])
-    start = memory.initial_state(own)
-    state = jax.tree.map(lambda x: jnp.broadcast_to(x, (examples, *x.shape)), start)
-    counts = np.trim_zeros(batch["mask"].any(2).sum(0), "b").tolist()  # how many examples have each segment
-    changes: list[list[float | None]] = []
-    for segment, count in enumerate(counts):
+    features, rows = encode(batch["stream"], batch["mask"]), len(batch["mask"])
+    state = jax.tree.map(lambda x: jnp.broadcast_to(x, (rows, *x.shape)), memory.initial_state(own))
+    changes = []
+    for segment in range(batch["mask"].shape[1]):
         now = jax.tree.map(lambda x: x[:, segment], features)  # noqa: B023, used at once
         state, change = write(state, now, batch["mask"][:, segment])
-        changes.append([round(float(value) / count, 5) if count else None for value in change])
-    return changes
+        changes.append(np.asarray(change))
+    return np.stack(changes, axis=1)
 
 
 def memorized(

@@ -22,6 +22,7 @@ from memjax.experiments.stream_qa.slot_measures import (
     slot_changes,
     slot_cosines,
 )
+from memjax.experiments.stream_qa.slots_read import slots_read
 from memjax.experiments.stream_qa.stream_qa_config import StreamQAConfig, check_stream_qa
 from memjax.experiments.stream_qa.stream_qa_models import DIRECT, build, build_sampler
 from memjax.experiments.stream_qa.stream_qa_report import stream_qa_report
@@ -63,6 +64,7 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
             read = (model, params, task, layout, split, min(SLOT_EXAMPLES, task.size(split)))
             batch, slots = memorized(*read)
             found["slot_changes"], found["slot_cosines"] = slot_changes(*read), slot_cosines(slots)
+            found["slots_read"] = slots_read(model, params, task, split)
             if config.rehearses and config.rehearsal.recollection > 0:
                 found["recollected"] = recollected_by_age(
                     model, params, batch, slots, mask_ratio=config.rehearsal.mask_ratio

@@ -3,7 +3,18 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from memjax.reporting.description import ACCURACY, ERROR, Bars, Column, HeatMap, Lines, Phase, Report, tag_panels
+from memjax.reporting.description import (
+    ACCURACY,
+    ERROR,
+    Bars,
+    Column,
+    HeatMap,
+    Lines,
+    Phase,
+    Report,
+    SlotsPicture,
+    tag_panels,
+)
 
 SAMPLER = Phase(
     "sampler",
@@ -41,12 +52,20 @@ RECOLLECTED = Lines(
     "recollected",
     "percent",
 )
+READ = SlotsPicture(
+    "slots_read",
+    "Which slots held the answer",
+    "Questions of the test. Colours: how far each segment moved each slot, every map with its own scale; bars: how "
+    "much of each slot each hop of the reader read. A frame is around the segments in which the answer is seen, where "
+    "the task says so.",
+    ("slots_read",),
+)
 BY_PLACE = {
     "half": "by half of the stream",
     "quarter": "by quarter of the stream",
     "border": "by segments: inside one, or crossing the border of two",
 }
-OF_SLOTS = (SLOTS, COSINES, RECOLLECTED)
+OF_SLOTS = (SLOTS, COSINES, RECOLLECTED, READ)
 AUC = Column("AUC %", ("auc",), "percent", "higher")
 RANKED = (
     Column("popular AUC %", ("auc_popular",), "percent", "higher"),
