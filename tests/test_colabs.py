@@ -81,6 +81,16 @@ def test_a_memory_of_ones_own_keeps_to_the_contract_and_learns():
 
 
 @pytest.mark.slow
+def test_a_rehearsed_memory_holds_what_nobody_asked_for():
+    text = printed(COLABS / "what_rehearsal_changes.py")
+    pattern = r"(answers alone|with rehearsal) +asked (\S+)  never asked (\S+)  recollected (\S+)"
+    found = {name: [float(share) for share in shares] for name, *shares in re.findall(pattern, text)}
+    plain, rehearsed = found["answers alone"], found["with rehearsal"]
+    assert min(plain[0], rehearsed[0]) > 0.9
+    assert rehearsed[1] > plain[1] + 0.15 and rehearsed[2] > 2 * plain[2]
+
+
+@pytest.mark.slow
 def test_the_policy_of_buffer_learns_to_hold_what_is_asked_for():
     text = printed(COLABS / "buffer.py")
     for what in ("right answers", "supporting lines held"):
