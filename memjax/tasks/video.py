@@ -204,7 +204,7 @@ class Video:
         film = drawn(scene)
         patches = np.lib.stride_tricks.sliding_window_view(film, (PATCH, PATCH), axis=(1, 2))
         # Of black patches all filters are 0, for no bias is above: they are left out.
-        lit = _any_within(_any_within(film.any(-1), 1), 2)
+        lit = _any_within(_any_within(np.any(film, axis=-1), 1), 2)
         frame, row, column = np.nonzero(lit)
         seen = np.maximum(patches[frame, row, column].reshape(len(frame), -1) @ self._filters + self._bias, 0)
         maxima = np.maximum.reduceat(seen, np.searchsorted(frame, np.arange(len(film))))

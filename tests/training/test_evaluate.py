@@ -12,9 +12,11 @@ from memjax.config import MeshConfig
 from memjax.experiments.prepare import prepare
 from memjax.experiments.stream_qa import (
     build,
+    changes_by_segment,
     cut_to,
     measure_answer,
     memorized,
+    read_examples,
     recollected_by_age,
     slot_changes,
     slot_cosines,
@@ -80,9 +82,14 @@ def test_a_limited_evaluation_is_that_of_the_examples_it_takes():
     np.testing.assert_allclose([metrics["accuracy"], metrics["answer_loss"]], rows[::4].mean(0), rtol=1e-5)
 
 
+def changes_of(model, params, task, examples):
+    batch, _ = read_examples(task, layout_of(task), "test", examples)
+    return slot_changes(changes_by_segment(model, params, batch), batch["mask"])
+
+
 def test_slot_changes_are_the_distances_between_the_slots_before_and_after_each_segment():
     task, model, params, _ = made()
-    changes = slot_changes(model, params, task, layout_of(task), "test", 5)
+    changes = changes_of(model, params, task, 5)
     assert np.shape(changes) == (task.shape.segments, 3)
     indices = np.arange(5) * task.size("test") // 5
     batch = task.examples("test", indices)
@@ -113,7 +120,7 @@ def test_slot_changes_leave_padding_out():
         return batch | {"mask": batch["mask"] & real[np.arange(5), :, None]}
 
     padded = SimpleNamespace(shape=task.shape, notes=(), size=task.size, examples=examples)
-    changes = slot_changes(model, params, padded, layout_of(task), "test", 5)
+    changes = changes_of(model, params, padded, 5)
     assert len(changes) == 5 and changes[gap] == [None] * 3
     indices = np.arange(5) * task.size("test") // 5
     for t in (0, 1, 3, 4):
@@ -122,7 +129,7 @@ def test_slot_changes_leave_padding_out():
             batch = {name: x[i : i + 1] for name, x in examples("test", indices).items()}
             one = SimpleNamespace(size=lambda split: 1, examples=lambda *_, batch=batch: batch)
             one.shape, one.notes = task.shape, ()
-            alone.append(slot_changes(model, params, one, layout_of(task), "test", 1)[t])
+            alone.append(changes_of(model, params, one, 1)[t])
         np.testing.assert_allclose(changes[t], np.mean(alone, 0), atol=2e-5)
 
 
@@ -142,9 +149,9 @@ def test_slot_cosines_are_those_of_what_depends_on_the_stream():
             abs(a @ b) / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(own[:, k], own[:, j], strict=True)
         ]
         expected[k, j] = np.mean(cosines)
-    np.testing.assert_allclose(
-        slot_cosines(memorized(model, params, task, layout_of(task), "test", 5)[1]), expected, atol=1e-3
-    )
+    batch, indices = read_examples(task, layout_of(task), "test", 5)
+    assert indices.tolist() == [i * task.size("test") // 5 for i in range(5)]
+    np.testing.assert_allclose(slot_cosines(memorized(model, params, batch)), expected, atol=1e-3)
 
 
 def test_what_is_recollected_is_counted_by_how_many_segments_came_after_it():
@@ -168,8 +175,8 @@ def test_what_is_recollected_is_counted_by_how_many_segments_came_after_it():
         }
 
     threes = SimpleNamespace(shape=task.shape, notes=(), size=task.size, examples=examples)
-    batch, slots = memorized(model, always, threes, layout_of(task), "test", 5)
-    found = recollected_by_age(model, always, batch, slots, mask_ratio=0.5)
+    batch, _ = read_examples(threes, layout_of(task), "test", 5)
+    found = recollected_by_age(model, always, batch, memorized(model, always, batch), mask_ratio=0.5)
     assert {age: point["accuracy"] for age, point in found.items()} == {"0": 0, "1": 1, "2": 0, "3": 0}
     per_segment = task.shape.segment // 2
     assert [found[age]["examples"] for age in "0123"] == [n * per_segment for n in (5, 5, 4, 3)]

@@ -7,7 +7,14 @@ from memjax.experiments.stream_qa.rehearsal_objective import (
     neighbours,
     rehearsal_objective,
 )
-from memjax.experiments.stream_qa.slot_measures import memorized, recollected_by_age, slot_changes, slot_cosines
+from memjax.experiments.stream_qa.slot_measures import (
+    changes_by_segment,
+    memorized,
+    read_examples,
+    recollected_by_age,
+    slot_changes,
+    slot_cosines,
+)
 from memjax.experiments.stream_qa.slots_read import slots_read
 from memjax.experiments.stream_qa.stream_qa_config import MemoryConfig, ModelConfig, RehearsalConfig, StreamQAConfig
 from memjax.experiments.stream_qa.stream_qa_family import FAMILY
@@ -22,11 +29,13 @@ __all__ = [
     "answer_objective",
     "build",
     "build_sampler",
+    "changes_by_segment",
     "cut_to",
     "init_params",
     "measure_answer",
     "memorized",
     "neighbours",
+    "read_examples",
     "recollected_by_age",
     "rehearsal_objective",
     "slot_changes",

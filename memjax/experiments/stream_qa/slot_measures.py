@@ -17,30 +17,32 @@ from memjax.typing import Any, Batch, Params, Split
 SLOT_EXAMPLES = 64
 
 
-def slot_changes(
-    model: MemoryModel, params: Params, task: Task, layout: Layout, split: Split, examples: int
-) -> list[list[float | None]]:
-    """How much each segment changed each slot: mean Euclidean distance over some examples.
+def read_examples(task: Task, layout: Layout, split: Split, examples: int) -> tuple[Batch, np.ndarray]:
+    """Some examples in one batch, whatever their lengths, and their indices.
+
+    Args:
+        task: whose streams are read.
+        layout: of its batches.
+        split: which of them.
+        examples: how many are read, spread evenly over the split; no more than there are.
+    """
+    batch, *_ = next(evaluation_batches(task, layout._replace(buckets=1), split, examples, examples))
+    return batch, np.arange(examples) * task.size(split) // examples
+
+
+def memorized(model: MemoryModel, params: Params, batch: Batch) -> Slots:
+    """The slots after the stream of each example.
 
     Args:
         model: the memory, and what stands around it.
         params: of the model.
-        task: whose streams are read.
-        layout: of its batches.
-        split: which of them.
-        examples: how many are read, spread evenly over the split.
-
-    Returns:
-        `[T][K]`. Padding is left out: the mean is over the examples that have an item in the segment. T ends with the
-        longest stream; a segment before its end that is padding in all of them is a row of None.
+        batch: the examples.
     """
-    batch = _first(task, layout, split, examples)
-    changed, there = changes_by_segment(model, params, batch), np.any(batch["mask"], axis=2)
-    changes: list[list[float | None]] = []
-    for segment in range(int(np.flatnonzero(there.any(0)).max()) + 1):
-        own = changed[there[:, segment], segment]
-        changes.append([round(float(x), 5) for x in own.mean(0)] if len(own) else [None] * changed.shape[2])
-    return changes
+
+    def memorize(stream, mask):
+        return model.apply(params, stream, mask, method="memorize")[0]
+
+    return jax.jit(jax.vmap(memorize))(batch["stream"], batch["mask"])
 
 
 def changes_by_segment(model: MemoryModel, params: Params, batch: Batch) -> np.ndarray:
@@ -75,25 +77,23 @@ def changes_by_segment(model: MemoryModel, params: Params, batch: Batch) -> np.n
     return np.stack(changes, axis=1)
 
 
-def memorized(
-    model: MemoryModel, params: Params, task: Task, layout: Layout, split: Split, examples: int
-) -> tuple[Batch, Slots]:
-    """Some examples, and the slots after the stream of each.
+def slot_changes(changed: np.ndarray, mask: np.ndarray) -> list[list[float | None]]:
+    """How much each segment changed each slot: the mean over examples.
 
     Args:
-        model: as of `slot_changes`, and so are the others.
-        params: of the model.
-        task: whose streams are read.
-        layout: of its batches.
-        split: which of them.
-        examples: how many are read.
+        changed: of `changes_by_segment`.
+        mask: of the examples, `[B, T, N]`.
+
+    Returns:
+        `[T][K]`. Padding is left out: the mean is over the examples that have an item in the segment. T ends with the
+        longest stream; a segment before its end that is padding in all of them is a row of None.
     """
-    batch = _first(task, layout, split, examples)
-
-    def memorize(stream, mask):
-        return model.apply(params, stream, mask, method="memorize")[0]
-
-    return batch, jax.jit(jax.vmap(memorize))(batch["stream"], batch["mask"])
+    there: np.ndarray = np.any(mask, axis=2)
+    changes: list[list[float | None]] = []
+    for segment in range(int(np.flatnonzero(there.any(0)).max()) + 1):
+        own = changed[there[:, segment], segment]
+        changes.append([round(float(x), 5) for x in own.mean(0)] if len(own) else [None] * changed.shape[2])
+    return changes
 
 
 def slot_cosines(slots: Slots) -> list[list[float]]:
@@ -153,9 +153,3 @@ def recollected_by_age(
             share = float(np.sum(right, where=ages == age)) / asked
             shares[str(age)] = {"accuracy": round(share, 5), "examples": asked}
     return shares
-
-
-def _first(task: Task, layout: Layout, split: Split, examples: int) -> Batch:
-    """Examples of a split in one batch, whatever their lengths."""
-    batch, *_ = next(evaluation_batches(task, layout._replace(buckets=1), split, examples, examples))
-    return batch

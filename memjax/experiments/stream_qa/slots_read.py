@@ -9,10 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from memjax.experiments.stream_qa.shown_examples import answer_text, question_text
-from memjax.experiments.stream_qa.slot_measures import changes_by_segment
 from memjax.models import MemoryModel
 from memjax.tasks import Task
-from memjax.typing import Params, Split
+from memjax.typing import Batch, Params, Split
 
 QUESTIONS = 3
 
@@ -40,7 +39,15 @@ class Pictured(Task, Protocol):
         ...
 
 
-def slots_read(model: MemoryModel, params: Params, task: Task, split: Split) -> list[dict[str, Any]]:
+def slots_read(
+    model: MemoryModel,
+    params: Params,
+    task: Task,
+    split: Split,
+    batch: Batch,
+    indices: np.ndarray,
+    changed: np.ndarray,
+) -> list[dict[str, Any]]:
     """For a few questions: their texts, how much of each slot each hop read, and what had written it.
 
     Args:
@@ -48,13 +55,15 @@ def slots_read(model: MemoryModel, params: Params, task: Task, split: Split) -> 
         params: of the model.
         task: whose streams are read.
         split: which of them.
+        batch: some examples.
+        indices: of the examples.
+        changed: of the same, of `changes_by_segment`.
 
     Returns:
         As plain data, for each question `question`, `answer`, `given`; `weights [C][K]` of the slots at each hop;
         `changes [T][K]`, how far each segment before the question moved each slot; and of a task that is `Pictured`,
         `pictures` and their `shape`, packed, and `seen`, segments from 0.
     """
-    size = task.size(split)
 
     @jax.jit
     def asked_of(stream, mask, query, candidates):
@@ -63,28 +72,27 @@ def slots_read(model: MemoryModel, params: Params, task: Task, split: Split) -> 
         return logits, model.apply(params, slots, query, method="read_weights")
 
     found = []
-    for number in range(min(QUESTIONS, size)):
-        index = number * size // min(QUESTIONS, size)
-        batch = {name: x[:1] for name, x in task.examples(split, np.array([index])).items()}
+    count = min(QUESTIONS, len(indices))
+    for number in range(count):
+        row = number * len(indices) // count
         asked: tuple[int, ...] = ()
-        place, mask = 0, batch["mask"]
+        place, mask = 0, batch["mask"][row]
         if "after" in batch:
-            times, numbers = np.nonzero(batch["asked"][0])
+            times, numbers = np.nonzero(batch["asked"][row])
             # Questions of a kind may be together: those of each stream are taken from another part.
-            place = (2 * number + 1) * len(times) // (2 * QUESTIONS)
+            place = (2 * number + 1) * len(times) // (2 * count)
             asked = int(times[place]), int(numbers[place])
-            mask = mask & (np.arange(mask.shape[1]) < batch["after"][0, asked[0]])[:, None]
-        query, label = batch["query"][0][asked], int(batch["label"][0][asked])
-        candidates = batch["candidates"][0] if "candidates" in batch else None
-        logits, weights = asked_of(batch["stream"][0], mask[0], jnp.asarray(query), candidates)
-        moved = changes_by_segment(model, params, batch | {"mask": mask})[0]
+            mask = mask & (np.arange(len(mask)) < batch["after"][row, asked[0]])[:, None]
+        query, label = batch["query"][row][asked], int(batch["label"][row][asked])
+        candidates = batch["candidates"][row] if "candidates" in batch else None
+        logits, weights = asked_of(batch["stream"][row], mask, jnp.asarray(query), candidates)
         texts = {"answer": label, "given": int(np.argmax(logits))}
         found.append(
             {"question": question_text(task, query)}
             | {name: answer_text(task, answer, candidates) for name, answer in texts.items()}
             | {"weights": np.round(np.asarray(weights, np.float64), 4).tolist()}
-            | {"changes": np.round(np.asarray(moved, np.float64), 4)[: _count(mask[0])].tolist()}
-            | (_pictured(task, split, index, place) if isinstance(task, Pictured) else {})
+            | {"changes": np.round(changed[row, : _count(mask)].astype(np.float64), 4).tolist()}
+            | (_pictured(task, split, int(indices[row]), place) if isinstance(task, Pictured) else {})
         )
     return found
 

@@ -17,7 +17,9 @@ from memjax.experiments.stream_qa.rehearsal_objective import (
 from memjax.experiments.stream_qa.shown_examples import shown_examples
 from memjax.experiments.stream_qa.slot_measures import (
     SLOT_EXAMPLES,
+    changes_by_segment,
     memorized,
+    read_examples,
     recollected_by_age,
     slot_changes,
     slot_cosines,
@@ -61,10 +63,10 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
         if isinstance(model, MemoryModel):
             own = {"params": params["params"]["memory"]}
             found["state_bytes"] = state_bytes(lambda: functional(model.memory).initial_state(own))
-            read = (model, params, task, layout, split, min(SLOT_EXAMPLES, task.size(split)))
-            batch, slots = memorized(*read)
-            found["slot_changes"], found["slot_cosines"] = slot_changes(*read), slot_cosines(slots)
-            found["slots_read"] = slots_read(model, params, task, split)
+            batch, indices = read_examples(task, layout, split, min(SLOT_EXAMPLES, task.size(split)))
+            slots, changed = memorized(model, params, batch), changes_by_segment(model, params, batch)
+            found["slot_changes"], found["slot_cosines"] = slot_changes(changed, batch["mask"]), slot_cosines(slots)
+            found["slots_read"] = slots_read(model, params, task, split, batch, indices, changed)
             if config.rehearses and config.rehearsal.recollection > 0:
                 found["recollected"] = recollected_by_age(
                     model, params, batch, slots, mask_ratio=config.rehearsal.mask_ratio
