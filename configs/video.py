@@ -49,7 +49,7 @@ def get_config(arg: str = "shapes") -> ConfigDict:
     config.optimizer = ConfigDict({"learning_rate": 1e-3, "warmup_steps": 100, "decay_steps": 1000, "clip_norm": 1.0})
 
     config.training = ConfigDict({"batch_size": 32, "microbatches": 1, "seed": values["seed"], "log_every": 50})
-    # 250 steps are one pass over the films of train. Of 2,000 films memories learn the answers by heart.
+    # 250 steps are one pass over the films of train.
     config.training.update(steps=3000, sampler_steps=300, validate_every=250, checkpoint_every=250)
     config.training.update(validate_examples=50, checkpoints="", buckets=1)
     config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})

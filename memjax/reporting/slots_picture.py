@@ -32,7 +32,7 @@ def slots(panel: SlotsPicture, runs: Sequence[Shown]) -> Figure | None:
 
 def draw_slots(read: Sequence[Mapping[str, Any]], title: str = "") -> Figure:
     """For each question the pictures of its stream, if there are any; below them how far each segment moved each slot,
-    and beside these how much of each slot each hop read.
+    in shares of the one that it moved most, and beside these how much of each slot each hop read.
 
     Args:
         read: {question, answer, given, changes: [[distance, ...], ...], weights: [[share, ...], ...]} each: a row of
@@ -72,9 +72,12 @@ def draw_slots(read: Sequence[Mapping[str, Any]], title: str = "") -> Figure:
 
 def _draw_changes(ax: Axes, changes: np.ndarray) -> None:
     segments, slots = changes.shape
+    # Each segment by its own scale: the first one, which finds the slots empty, would outshine the others.
+    most = changes.max(1, keepdims=True)
+    shares = np.divide(changes, most, out=np.zeros_like(changes), where=most > 0)
     ax.imshow(
-        changes.T, cmap="cividis", aspect="auto", interpolation="nearest",
-        extent=(0.5, segments + 0.5, slots + 0.5, 0.5), vmin=0, vmax=changes.max() or 1,
+        shares.T, cmap="cividis", aspect="auto", interpolation="nearest",
+        extent=(0.5, segments + 0.5, slots + 0.5, 0.5), vmin=0, vmax=1,
     )  # fmt: skip
     ax.grid(visible=False)
     ax.set_xticks(count_ticks(segments))
@@ -124,4 +127,5 @@ def _unpacked(one: Mapping[str, Any]) -> np.ndarray | None:
 
 def _said(one: Mapping[str, Any]) -> str:
     right, given = str(one["answer"]), str(one["given"])
-    return plain(f"{one['question']}? {given} " + ("(right)" if given == right else f"(wrong: {right})"), 110)
+    said = f"answered {given}, " + ("which is right" if given == right else f"right is {right}")
+    return plain(f"{one['question']}? {said}", 120)

@@ -21,7 +21,7 @@ from memjax.tasks.spans import Spans, SpansShape, SpansSpec
 from memjax.tasks.stories import Stories, StoriesSpec
 from memjax.tasks.stream_task import Batch, Split, Task, TaskShape, check_batch
 from memjax.tasks.video import Video, VideoSpec
-from memjax.tasks.word_vectors import word_vectors
+from memjax.tasks.word_neighbours import word_vectors
 
 __all__ = [
     "Algorithmic",

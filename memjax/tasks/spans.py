@@ -22,7 +22,7 @@ from memjax.tasks.stream_task import (
     check_tags,
     require_fields,
 )
-from memjax.tasks.word_vectors import word_vectors
+from memjax.tasks.word_neighbours import word_vectors
 from memjax.tasks.words import PAD, id_table, known_words
 from memjax.typing import SPLITS
 

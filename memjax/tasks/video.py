@@ -16,7 +16,7 @@ from memjax.typing import SPLITS
 
 PATCH = 5  # pixels of a filter's side
 CELLS = 4  # on a side, in which the means of some filters are taken
-KEPT = 8192  # films whose plans and features are not made again: 600 MB of 300 frames
+KEPT, KEPT_BYTES = 8192, 1 << 30  # films whose plans and features are not made again
 MOST_FRAMES = 10_000
 MOST_ASKED = 100
 DRAWS = 8  # for each question wanted: of some types there are few that differ
@@ -71,7 +71,7 @@ class Video:
     A film has twelve acts: a coloured shape that moves, two that stay side by side, or two that move until they touch.
     It is asked questions of six types, as ActivityNet-QA's are: where one moves, on which side of another it is, what
     comes after it, what colour the one is that moves so, how many there are of a colour, whether two meet. A film is
-    an example, with all of its questions at its end, no two of them alike. A frame is the features of a fixed random
+    an example, with all of its questions at its end, no two in the same words. A frame is features of a fixed random
     convolution (patches of 5 x 5 pixels, ReLU): the maximum of each filter over the frame, which is the same wherever a
     shape is, and the means of a sixteenth of them in 4 x 4 cells; less their mean, over their standard deviation.
     Tags of a question: "type", and "place", whether the act of the answer is in the first half (`early`) or `later`;
@@ -102,7 +102,8 @@ class Video:
         self._scale = np.float32(0), np.float32(1)
         sample = np.concatenate([self._features(self.scene("train", film)) for film in range(8)])
         self._scale = sample.mean(0), sample.std(0)
-        self._kept = lru_cache(KEPT)(lambda split, film: self._features(self.scene(split, film)).astype(np.float16))
+        kept = min(KEPT, max(1, KEPT_BYTES // (2 * spec.frames * spec.features)))
+        self._kept = lru_cache(kept)(lambda split, film: self._features(self.scene(split, film)).astype(np.float16))
         self.notes = ("films and questions are made up; no figure on them is one of ActivityNet-QA's",)
         self.shape = TaskShape(
             items=0,
@@ -148,30 +149,25 @@ class Video:
             "place": place,
         }
 
-    def pictures(self, split: Split, index: int) -> np.ndarray:
-        """The frame in the middle of each segment of a film, `[T, 32, 32, 3]` uint8.
+    def pictured(self, split: Split, index: int, question: int) -> tuple[np.ndarray, list[int]]:
+        """Of each segment of a film a frame, `[T, 32, 32, 3]` uint8, and the segments that have frames of the act of an
+        answer, none where all acts count: of these it is a frame of that act.
 
         Args:
             split: of the film.
             index: of the film.
+            question: which of those about the film.
         """
-        begins = np.arange(0, self.spec.frames, self.spec.segment)
-        middles = (begins + np.minimum(begins + self.spec.segment, self.spec.frames)) // 2
-        return np.rint(255 * drawn(self.scene(split, index))[middles]).astype(np.uint8)
-
-    def seen(self, split: Split, index: int) -> list[list[int]]:
-        """For each question about a film the segments that have frames of the act of its answer; none where all count.
-
-        Args:
-            split: of the film.
-            index: of the film.
-        """
-        frames, segment = self.spec.frames // len(ACTS), self.spec.segment
-
-        def segments(act: int) -> list[int]:
-            return list(range(act * frames // segment, ((act + 1) * frames - 1) // segment + 1))
-
-        return [[] if asked.act is None else segments(asked.act) for _, asked in self.questions(split, index)]
+        act, frames, segment = self.questions(split, index)[question][1].act, self.spec.frames, self.spec.segment
+        begins = np.arange(0, frames, segment)
+        ends = np.minimum(begins + segment, frames)
+        seen: list[int] = []
+        if act is not None:
+            first, last = act * frames // len(ACTS), (act + 1) * frames // len(ACTS)
+            seen = list(range(first // segment, (last - 1) // segment + 1))
+            begins[seen], ends[seen] = np.maximum(begins[seen], first), np.minimum(ends[seen], last)
+        film = drawn(self.scene(split, index))
+        return np.rint(255 * film[(begins + ends) // 2]).astype(np.uint8), seen
 
     def scene(self, split: Split, film: int) -> Scene:
         """The plan of a film, about which each type of question can be asked."""

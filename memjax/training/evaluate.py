@@ -61,7 +61,7 @@ class MetricSums(NamedTuple):
         loss_count: how many these are.
         correct: how many answers were correct.
         total: of how many.
-        prediction: the class that was answered, where an example has one answer; the first of its candidates.
+        prediction: the class or candidate that was answered; of several questions to one of them.
         unknown: how many answers no model can give, where there may be such.
         clicks: where the questions are yes-or-no.
         ranks: where the answers are candidates.

@@ -2,6 +2,7 @@
 
 import functools
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -15,8 +16,9 @@ from memjax import tasks
 from memjax.errors import MemjaxError
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import from_mapping
-from memjax.experiments.stream_qa.answer_measures import measure_answer
+from memjax.experiments.stream_qa.answer_measures import measure_answer, shown_question
 from memjax.experiments.stream_qa.rehearsal_objective import answer_objective, init_params
+from memjax.experiments.stream_qa.shown_examples import shown_examples
 from memjax.experiments.stream_qa.stream_qa_models import build, build_sampler
 from memjax.files import read_entries
 from memjax.tasks import TaskShape
@@ -176,7 +178,16 @@ def test_classes_are_measured_by_tags_of_questions_and_what_diverged_is_wrong(se
             "answers": rows.sum(),
             "examples": rows.any((1, 2)).sum(),
         }
-    assert (predictions[0] == answered[:, 0, 0]).all()
+    shown = [int(shown_question(*one)) for one in zip(batch["asked"], batch["query"], strict=True)]
+    assert predictions[0].tolist() == [answered[row].ravel()[place] for row, place in enumerate(shown)]
+    assert all(batch["asked"][row].ravel()[place] for row, place in enumerate(shown)) and len(set(shown)) > 5
+    again = SimpleNamespace(
+        shape=task.shape, notes=(), size=task.size,
+        examples=lambda split, indices: {name: x[indices] for name, x in batch.items()},
+    )  # fmt: skip
+    told = shown_examples(again, "test", predictions[0])["examples_shown"]
+    assert [one["question"] for one in told] == [str(batch["query"][row].ravel()[n]) for row, n in enumerate(shown)]
+    assert [one["prediction"] for one in told] == [str(answer) for answer in predictions[0]]
 
 
 class Likened(Seen):

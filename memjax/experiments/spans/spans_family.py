@@ -6,7 +6,6 @@ from functools import cache, partial
 from typing import Any, Literal
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from memjax.checks import at_least, check_counts, check_widths
@@ -142,7 +141,7 @@ def trimmed(shape: SpansShape, batch: Batch) -> Batch:
 
 def spans_recipe(config: SpansConfig, task: Spans) -> Recipe:
     """The recipe of a config."""
-    vectors = cache(partial(task.word_vectors, config.model.width))  # made once, and only where a phase begins
+    vectors = cache(partial(task.word_vectors, config.model.width))  # made once
     label, phases = (_of_buffer if config.system == "buffer" else _of_whole)(config, task.shape, vectors)
     shown = tuple(ShownPhase(phase.name, "reader alone") for phase in phases[:-1])
     columns, panels = (F1, EXACT, HELD), tag_panels(task.shape.tags, "percent")
@@ -178,8 +177,10 @@ def _of_whole(config: SpansConfig, shape: SpansShape, vectors: Vectors) -> tuple
 def _init(reader: DocumentReader | BiDAF, vectors: Vectors, key: Key, example: Example) -> Params:
     """Parameters as they begin; the vectors of words, which are not trained, are those of the task's texts."""
     params = jax.jit(reader.init)(key, example["stream"], example["query"])["params"]
-    own = {"embed": {"embedding": jnp.asarray(vectors())}}
-    return {"params": params | ({"base": params["base"] | own} if isinstance(reader, DocumentReader) else own)}
+    base = params["base"] if isinstance(reader, DocumentReader) else params
+    # Called where training begins, not where shapes alone are asked for; of several processes by the first alone.
+    base["embed"] = {"embedding": jax.pure_callback(vectors, base["embed"]["embedding"])}
+    return {"params": params}
 
 
 def _no_facts(params: Params, metrics: dict[str, Any], split: Split) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from memjax.experiments.stream_qa.rehearsal_objective import (
     neighbours,
     rehearsal_objective,
 )
+from memjax.experiments.stream_qa.shown_slots import slots_read
 from memjax.experiments.stream_qa.slot_measures import (
     changes_by_segment,
     memorized,
@@ -15,7 +16,6 @@ from memjax.experiments.stream_qa.slot_measures import (
     slot_changes,
     slot_cosines,
 )
-from memjax.experiments.stream_qa.slots_read import slots_read
 from memjax.experiments.stream_qa.stream_qa_config import MemoryConfig, ModelConfig, RehearsalConfig, StreamQAConfig
 from memjax.experiments.stream_qa.stream_qa_family import FAMILY
 from memjax.experiments.stream_qa.stream_qa_models import build, build_sampler

@@ -9,7 +9,7 @@ from memjax.experiments.stream_qa.rehearsal_objective import answer
 from memjax.models import System
 from memjax.training.evaluate import Answers, Clicks, MetricSums, Ranks
 from memjax.training.objective import answer_metrics
-from memjax.typing import Array, Batch, Bool, Float, Int, Params
+from memjax.typing import Any, Array, Batch, Bool, Float, Int, Params
 
 
 def measure_answer(model: System, params: Params, example: dict) -> MetricSums:
@@ -29,19 +29,37 @@ def measure_answer(model: System, params: Params, example: dict) -> MetricSums:
     if "candidates" in example:
         among = candidate_ranks(logits, label, asked, (example["candidates"] != 0).any(-1))
         correct = (among.rank == 1).astype(jnp.float32)  # of equal logits the right one is not first
-    # Of a click the class is the sign of a score, and scores are ranked.
-    prediction = None if yes and label.ndim else logits.reshape(-1, logits.shape[-1])[0].argmax()
+    given = logits.argmax(-1)
+    if label.ndim:
+        given = given.reshape(-1)[shown_question(asked, example["query"])]
     return MetricSums(
         metrics["answer_loss"].sum(where=asked),
         asked.sum(where=label >= 0, dtype=jnp.float32),
         correct.sum(where=asked),
         asked.sum(dtype=jnp.float32),
-        prediction=prediction,
+        # Of clicks on the way the class is the sign of a score, and scores are ranked.
+        prediction=None if yes and label.ndim else given,
         unknown=asked.sum(where=label < 0, dtype=jnp.float32),
         clicks=yes,
         ranks=among,
         answers=Answers(correct > 0, asked) if label.ndim and model.shape.answer == "classes" else None,
     )
+
+
+def shown_question(asked: Array | np.ndarray, query: Array | np.ndarray) -> Any:
+    """Of a stream's questions the one that a report shows, among all A M: one that is no padding, drawn by their words.
+
+    Args:
+        asked: `[A, M]` bool, which questions are no padding, at least one; of JAX or of NumPy, and so is the result.
+        query: `[A, M]` or `[A, M, W]`, ids of the questions.
+
+    >>> asked = np.array([[False, True, True]])
+    >>> int(shown_question(asked, np.array([[9, 4, 2]]))), int(shown_question(asked, np.array([[9, 4, 3]])))
+    (1, 2)
+    """
+    real = asked.reshape(-1)
+    number = (query.reshape(len(real), -1) * real[:, None]).sum() % real.sum()
+    return (real.cumsum() == number + 1).argmax()
 
 
 def candidate_ranks(

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from memjax.experiments.stream_qa.answer_measures import shown_question
 from memjax.tasks import Task
 from memjax.typing import Split
 
@@ -20,14 +21,16 @@ def shown_examples(task: Task, split: Split, predictions: np.ndarray) -> dict[st
         task: whose examples were tested.
         split: which of them.
         predictions: for each example of the split, in order, the class that was answered; of streams that are asked
-            several times, to the first question.
+            several times, to their `shown_question`.
     """
     size = len(predictions)
     indices = np.arange(min(COUNTED, size)) * size // min(COUNTED, size)
     batch = task.examples(split, indices)
     if "asked" in batch:
         several = [name for name, x in batch.items() if x.shape[:3] == batch["asked"].shape and name != "stream"]
-        batch |= {name: batch[name][:, 0, 0] for name in several}
+        every, place = np.arange(len(indices)), [shown_question(*one) for one in zip(batch["asked"], batch["query"])]
+        flat = {name: batch[name].reshape(len(every), batch["asked"][0].size, -1) for name in several}
+        batch |= {name: x[every, place].reshape(len(every), *batch[name].shape[3:]) for name, x in flat.items()}
     labels, predicted = batch["label"], predictions[indices]
     examples = []
     for row in np.arange(min(EXAMPLES, len(indices))) * len(indices) // min(EXAMPLES, len(indices)):

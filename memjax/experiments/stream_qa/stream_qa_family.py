@@ -15,6 +15,7 @@ from memjax.experiments.stream_qa.rehearsal_objective import (
     rehearsal_objective,
 )
 from memjax.experiments.stream_qa.shown_examples import shown_examples
+from memjax.experiments.stream_qa.shown_slots import slots_read
 from memjax.experiments.stream_qa.slot_measures import (
     SLOT_EXAMPLES,
     changes_by_segment,
@@ -24,7 +25,6 @@ from memjax.experiments.stream_qa.slot_measures import (
     slot_changes,
     slot_cosines,
 )
-from memjax.experiments.stream_qa.slots_read import slots_read
 from memjax.experiments.stream_qa.stream_qa_config import StreamQAConfig, check_stream_qa
 from memjax.experiments.stream_qa.stream_qa_models import DIRECT, build, build_sampler
 from memjax.experiments.stream_qa.stream_qa_report import stream_qa_report

@@ -55,9 +55,9 @@ RECOLLECTED = Lines(
 READ = SlotsPicture(
     "slots_read",
     "Which slots held the answer",
-    "Questions of the test. Colours: how far each segment moved each slot, every map with its own scale; bars: how "
-    "much of each slot each hop of the reader read. A frame is around the segments in which the answer is seen, where "
-    "the task says so.",
+    "Questions of the test. Colours: how far each segment moved each slot, bright for the slot that it moved most; "
+    "bars: how much of each slot each hop of the reader read. A frame is around the segments in which the answer is "
+    "seen, where the task says so.",
     ("slots_read",),
 )
 BY_PLACE = {

@@ -104,6 +104,7 @@ def _questions(source: Path, name: str) -> list[_Question]:
 
 def _rows(source: Path, name: str) -> list[dict[str, Any]]:
     path = plain_or_gzipped(source / name)
+    require(path.is_file(), f"{source} has no {name}: it is not ActivityNet-QA's folder dataset; get all of it")
     rows = parsed(path, read_text(path))
     fits = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
     require(fits, f"{path} is not ActivityNet-QA's: it must be a list of objects")

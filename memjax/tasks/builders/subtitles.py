@@ -74,16 +74,15 @@ def parse_srt(where: str, text: str) -> list[Subtitle]:
 
 
 def _files(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Each with where it stands."""
+    """Each with where it stands; without those that begin with a point, which a Mac puts beside the others."""
     if path.is_dir():
-        for file in sorted(path.glob("*.srt")):
+        for file in sorted(path.glob("[!.]*.srt")):
             with unpacked(file) as stream:
                 yield str(file), stream.read()
         return
     budget = Budget(path)
     with opened_tar(path) as archive:
         for member in archive:
-            # Not those that begin with a point, which a Mac puts beside the others.
             named = re.fullmatch(r"(?:.*/)?[^/.][^/]*\.srt", member.name)
             if member.isfile() and named:
                 yield f"{path}: {member.name}", tar_member(archive, member, budget) or b""

@@ -14,27 +14,22 @@ from memjax.tasks import Task
 from memjax.typing import Batch, Params, Split
 
 QUESTIONS = 3
+MOST = 20_000  # numbers of a map of changes: of more nothing can be seen, and they would fill evaluation.json
+MOST_PICTURES = 60
 
 
 @runtime_checkable
 class Pictured(Task, Protocol):
     """A task whose streams can be looked at."""
 
-    def pictures(self, split: Split, index: int) -> np.ndarray:
-        """Of each segment of a stream a picture, `[T, H, W, 3]` uint8.
+    def pictured(self, split: Split, index: int, question: int) -> tuple[np.ndarray, list[int]]:
+        """Of each segment a picture, `[T, H, W, 3]` uint8, and the segments in which an answer is seen, none where all
+        count: their pictures show it.
 
         Args:
             split: of the example.
             index: of the example.
-        """
-        ...
-
-    def seen(self, split: Split, index: int) -> list[list[int]]:
-        """For each question about a stream, in order, the segments in which its answer is seen; none where all count.
-
-        Args:
-            split: of the example.
-            index: of the example.
+            question: which of those about the stream.
         """
         ...
 
@@ -62,7 +57,7 @@ def slots_read(
     Returns:
         As plain data, for each question `question`, `answer`, `given`; `weights [C][K]` of the slots at each hop;
         `changes [T][K]`, how far each segment before the question moved each slot; and of a task that is `Pictured`,
-        `pictures` and their `shape`, packed, and `seen`, segments from 0.
+        `pictures` and their `shape`, packed, and `seen`, segments from 0. Nothing where a map would be too large.
     """
 
     @jax.jit
@@ -71,18 +66,26 @@ def slots_read(
         logits = model.apply(params, slots, query, candidates, method="answer")
         return logits, model.apply(params, slots, query, method="read_weights")
 
-    found = []
+    if changed[0].size > MOST:
+        return []
+    found: list[dict[str, Any]] = []
     count = min(QUESTIONS, len(indices))
     for number in range(count):
         row = number * len(indices) // count
         asked: tuple[int, ...] = ()
         place, mask = 0, batch["mask"][row]
         if "after" in batch:
-            times, numbers = np.nonzero(batch["asked"][row])
+            # What is asked before anything was read is asked of nothing.
+            real = batch["asked"][row] & (batch["after"][row] > 0)[:, None]
+            places = np.flatnonzero(real[batch["asked"][row]])
+            if not len(places):
+                continue
             # Questions of a kind may be together: those of each stream are taken from another part.
-            place = (2 * number + 1) * len(times) // (2 * count)
-            asked = int(times[place]), int(numbers[place])
-            mask = mask & (np.arange(len(mask)) < batch["after"][row, asked[0]])[:, None]
+            place = int(places[(2 * number + 1) * len(places) // (2 * count)])
+            time, which = np.argwhere(batch["asked"][row])[place].tolist()
+            asked, mask = (time, which), mask & (np.arange(len(mask)) < batch["after"][row, time])[:, None]
+            if not mask.any():
+                continue
         query, label = batch["query"][row][asked], int(batch["label"][row][asked])
         candidates = batch["candidates"][row] if "candidates" in batch else None
         logits, weights = asked_of(batch["stream"][row], mask, jnp.asarray(query), candidates)
@@ -103,6 +106,8 @@ def _count(mask: np.ndarray) -> int:
 
 
 def _pictured(task: Pictured, split: Split, index: int, question: int) -> dict[str, Any]:
-    pictures = task.pictures(split, index)
+    pictures, seen = task.pictured(split, index, question)
+    if len(pictures) > MOST_PICTURES:
+        return {"seen": seen}
     packed = base64.b64encode(zlib.compress(np.ascontiguousarray(pictures).tobytes(), 9)).decode()
-    return {"pictures": packed, "shape": list(pictures.shape), "seen": task.seen(split, index)[question]}
+    return {"pictures": packed, "shape": list(pictures.shape), "seen": seen}

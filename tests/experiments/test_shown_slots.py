@@ -3,6 +3,7 @@
 import base64
 import functools
 import zlib
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ from training.tiny import layout_of, mapping, random_params, tiny
 
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import from_mapping
-from memjax.experiments.stream_qa import build, changes_by_segment, read_examples, slot_changes, slots_read
+from memjax.experiments.stream_qa import build, changes_by_segment, read_examples, shown_slots, slot_changes, slots_read
 
 FILMS = {
     "task.frames": 48, "task.features": 32, "task.asked": 2, "task.train": 40, "task.valid": 3, "task.test": 6,
@@ -70,17 +71,43 @@ def test_of_a_stream_that_is_asked_on_the_way_only_what_came_before_is_told():
         np.testing.assert_allclose(told["weights"], weights, atol=1e-4)
 
 
+def test_what_is_asked_before_anything_was_read_is_not_told():
+    task, model, params, batch, indices, _ = made("video")
+    changed = changes_by_segment(model, params, batch)
+    nothing = batch | {"after": np.zeros_like(batch["after"])}
+    assert slots_read(model, params, task, "test", nothing, indices, changed) == []
+    # Asked twice, the first time before anything was read: the second time is told.
+    twice = {name: np.repeat(batch[name], 2, axis=1) for name in ("after", "asked", "query", "label")}
+    twice["after"][:, 0] = 0
+    same = {name: getattr(task, name) for name in ("shape", "notes", "size", "examples", "vocabulary", "answers")}
+    unseen = SimpleNamespace(**same)  # no film: its questions are told by their numbers
+    found = slots_read(model, params, unseen, "test", batch | twice, indices, changed)
+    expected = slots_read(model, params, unseen, "test", batch, indices, changed)
+    assert [(one["question"], one["changes"]) for one in found] == [(x["question"], x["changes"]) for x in expected]
+
+
+def test_a_map_of_too_many_numbers_is_left_out(monkeypatch):
+    task, model, params, batch, indices, _ = made("video")
+    changed = changes_by_segment(model, params, batch)
+    monkeypatch.setattr(shown_slots, "MOST", changed[0].size - 1)
+    assert slots_read(model, params, task, "test", batch, indices, changed) == []
+    monkeypatch.setattr(shown_slots, "MOST", changed[0].size)
+    monkeypatch.setattr(shown_slots, "MOST_PICTURES", 2)
+    found = slots_read(model, params, task, "test", batch, indices, changed)
+    assert found and all("seen" in told and "pictures" not in told for told in found)
+
+
 def test_a_film_is_there_to_be_looked_at_with_the_segments_that_show_the_answer():
     task, _, _, _, indices, found = made("video")
     for number, told in enumerate(found):
         index = int(indices[number * 5 // 3])
         packed = zlib.decompress(base64.b64decode(told["pictures"]))
         film = np.frombuffer(packed, np.uint8).reshape(told["shape"])
-        np.testing.assert_array_equal(film, task.pictures("test", index))
         asked = [question for _, question in task.questions("test", index)]
         place = (2 * number + 1) * len(asked) // 6
-        assert told["question"] == asked[place].text
-        assert told["seen"] == task.seen("test", index)[place]
+        pictures, seen = task.pictured("test", index, place)
+        np.testing.assert_array_equal(film, pictures)
+        assert told["question"] == asked[place].text and told["seen"] == seen
 
 
 def test_a_stream_that_is_no_film_has_no_pictures():

@@ -11,7 +11,7 @@ from memjax.errors import require
 WINDOW = 5  # words to either side that count as neighbours
 SMOOTHING = 0.75  # the power of a neighbour's own count: rare ones would else have the largest information
 AT_ONCE = 1 << 20  # words whose pairs are counted together
-MOST = 10_000_000  # words that are read: of more the vectors of common words are hardly better
+MOST = 10_000_000  # words that are read, so that any corpus takes minutes
 
 
 def word_vectors(texts: Iterable[np.ndarray], known: int, width: int) -> np.ndarray:
@@ -44,9 +44,10 @@ def word_vectors(texts: Iterable[np.ndarray], known: int, width: int) -> np.ndar
     information = _information(counts)
     kept = min(width, known - 1)
     if information.nnz:
-        # From one start, so that the same texts have the same vectors.
         left, size, _ = svds(information, k=kept, v0=np.full(known, known**-0.5), return_singular_vectors="u")
-        found = left * np.sqrt(size)
+        # A singular vector may have either sign, and which one it is given differs from machine to machine.
+        largest = left[np.abs(left).argmax(0), np.arange(kept)]
+        found = left * np.sign(largest) * np.sqrt(size)
         length = np.linalg.norm(found, axis=1, keepdims=True)
         vectors[:, :kept] = found / np.where(length > 1e-6, length, np.inf)
     return vectors

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memjax.errors import MemjaxError
-from memjax.tasks import word_vectors
+from memjax.tasks import word_neighbours, word_vectors
 
 KNOWN = 9
 
@@ -69,6 +69,35 @@ def test_the_same_texts_have_the_same_vectors_and_the_end_of_one_is_not_beside_t
     first = word_vectors(iter(texts), KNOWN, 4)
     np.testing.assert_array_equal(first, word_vectors(texts, KNOWN, 4))
     assert np.abs(first - word_vectors([np.concatenate(texts)], KNOWN, 4)).max() > 1e-3
+
+
+def test_the_sign_of_a_vector_is_not_left_to_the_machine(monkeypatch):
+    """Of each singular vector the largest number is above 0, whichever sign it was given."""
+    plain = word_vectors(drawn(1), KNOWN, 4)
+    given = word_neighbours.svds
+
+    def turned(*args, **kwargs):
+        left, size, right = given(*args, **kwargs)
+        return left * np.array([1, -1, 1, -1]), size, right
+
+    monkeypatch.setattr(word_neighbours, "svds", turned)
+    np.testing.assert_allclose(word_vectors(drawn(1), KNOWN, 4), plain, atol=1e-6)
+
+
+def test_many_texts_are_counted_piece_by_piece_up_to_a_number_of_words(monkeypatch):
+    texts = [text for seed in range(6) for text in drawn(seed)]
+    whole = word_vectors(texts, KNOWN, 3)
+    monkeypatch.setattr(word_neighbours, "AT_ONCE", 30)
+    np.testing.assert_allclose(word_vectors(texts, KNOWN, 3), whole, atol=1e-4)
+    monkeypatch.setattr(word_neighbours, "MOST", 100)
+    read, count = 0, 0
+    while count < 100:  # whole pieces, of whole texts
+        piece = 0
+        while piece < 30:
+            piece, read = piece + len(texts[read]), read + 1
+        count += piece
+    np.testing.assert_allclose(word_vectors(texts, KNOWN, 3), word_vectors(texts[:read], KNOWN, 3), atol=1e-6)
+    assert read < len(texts)
 
 
 def test_words_that_stand_alike_are_alike():
