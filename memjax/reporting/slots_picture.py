@@ -127,5 +127,5 @@ def _unpacked(one: Mapping[str, Any]) -> np.ndarray | None:
 
 def _said(one: Mapping[str, Any]) -> str:
     right, given = str(one["answer"]), str(one["given"])
-    said = f"answered {given}, " + ("which is right" if given == right else f"right is {right}")
-    return plain(f"{one['question']}? {said}", 120)
+    said = f"given: {given}, " + ("correct" if given == right else f"correct: {right}")
+    return plain(f"{one['question']}?   {said}", 120)
