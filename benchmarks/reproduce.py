@@ -193,10 +193,9 @@ def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str
             "stories": ("stories.py:fairytales", STORIES),
             "video": ("video.py:shapes", VIDEO),
         }[table]
+        where = () if table == "video" else (f"--data_dir={data_dir}",)  # films are made up
         return {
-            (row, seed): " ".join(
-                [f"--config=configs/{config},{variant},seed={seed}", *flags, f"--data_dir={data_dir}"]
-            )
+            (row, seed): " ".join([f"--config=configs/{config},{variant},seed={seed}", *flags, *where])
             for seed in range(seeds)
             for row, (variant, flags) in rows.items()
         }

@@ -25,6 +25,8 @@ TABLES = {
     "recommendation": ("recommendation", downstream.recommendation),
     "learners": ("learners", downstream.learners),
     "stories": ("stories", downstream.stories),
+    "video": ("video", downstream.videos),
+    "spans": ("spans", downstream.spans),
     "babi": ("babi_single", runs.babi),
     "babi_memories": ("babi_memories", runs.by_task),
     "algorithmic": ("algorithmic", runs.wrong_bits),

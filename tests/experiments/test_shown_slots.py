@@ -14,6 +14,8 @@ from training.tiny import layout_of, mapping, random_params, tiny
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import from_mapping
 from memjax.experiments.stream_qa import build, changes_by_segment, read_examples, shown_slots, slot_changes, slots_read
+from memjax.experiments.stream_qa.shown_examples import answer_text, question_text
+from memjax.tasks import TaskShape
 
 FILMS = {
     "task.frames": 48, "task.features": 32, "task.asked": 2, "task.train": 40, "task.valid": 3, "task.test": 6,
@@ -112,3 +114,12 @@ def test_a_film_is_there_to_be_looked_at_with_the_segments_that_show_the_answer(
 
 def test_a_stream_that_is_no_film_has_no_pictures():
     assert not any("pictures" in told or "seen" in told for told in made("evidence")[-1])
+
+
+def test_questions_that_are_items_and_clicks_are_told_in_words():
+    shape = TaskShape(3, 2, 2, 3, None, "click", 2, query_is_item=True)
+    items = SimpleNamespace(shape=shape, notes=(), size=None, examples=None, vocabulary=(11, 12, 13))
+    plain = SimpleNamespace(shape=shape, notes=(), size=None, examples=None)
+    assert [question_text(items, np.int32(id)) for id in range(3)] == ["11", "12", "13"]
+    assert [question_text(plain, np.int32(id)) for id in range(3)] == ["0", "1", "2"]
+    assert [answer_text(items, label) for label in (0, 1, -1)] == ["no", "yes", "(no answer of train)"]

@@ -51,13 +51,18 @@ def shown_examples(task: Task, split: Split, predictions: np.ndarray) -> dict[st
 
 def question_text(task: Task, query: np.ndarray | np.integer) -> str:
     """A question in the task's words, if it has a `vocabulary`; else its ids."""
-    return _text(np.atleast_1d(query).tolist(), getattr(task, "vocabulary", None))
+    vocabulary = getattr(task, "vocabulary", None)
+    if np.ndim(query) == 0:
+        return str(query if vocabulary is None else vocabulary[int(query)])
+    return _text(np.asarray(query).tolist(), vocabulary)
 
 
 def answer_text(task: Task, label: int, candidates: np.ndarray | None = None) -> str:
     """An answer in the task's words, if it has `answers`; else the number of its class."""
     if label < 0:
         return "(no answer of train)"
+    if task.shape.answer == "click":
+        return ("no", "yes")[label]
     if candidates is not None:
         return _text(candidates[label].tolist(), getattr(task, "vocabulary", None))
     answers = getattr(task, "answers", None)
