@@ -119,7 +119,7 @@ def test_spans_have_a_row_for_each_policy_and_one_for_whole_documents(reproduce,
     ]
 
 
-def test_what_needs_no_data_is_given_no_folder_of_it():
+def test_what_needs_no_data_is_given_no_folder_of_it(reproduce):
     assert not any("data_dir" in command for command in reproduce.commands("video", 1, "data").values())
     assert all("--data_dir=data" in command for command in reproduce.commands("spans", 1, "data").values())
 

@@ -118,8 +118,8 @@ def test_a_stream_that_is_no_film_has_no_pictures():
 
 def test_questions_that_are_items_and_clicks_are_told_in_words():
     shape = TaskShape(3, 2, 2, 3, None, "click", 2, query_is_item=True)
-    items = SimpleNamespace(shape=shape, notes=(), size=None, examples=None, vocabulary=(11, 12, 13))
-    plain = SimpleNamespace(shape=shape, notes=(), size=None, examples=None)
+    items = SimpleNamespace(shape=shape, notes=(), size=len, examples=len, vocabulary=(11, 12, 13))
+    plain = SimpleNamespace(shape=shape, notes=(), size=len, examples=len)
     assert [question_text(items, np.int32(id)) for id in range(3)] == ["11", "12", "13"]
     assert [question_text(plain, np.int32(id)) for id in range(3)] == ["0", "1", "2"]
     assert [answer_text(items, label) for label in (0, 1, -1)] == ["no", "yes", "(no answer of train)"]
