@@ -128,4 +128,5 @@ def _unpacked(one: Mapping[str, Any]) -> np.ndarray | None:
 def _said(one: Mapping[str, Any]) -> str:
     right, given = str(one["answer"]), str(one["given"])
     said = f"given: {given}, " + ("correct" if given == right else f"correct: {right}")
-    return plain(f"{one['question']}?   {said}", 120)
+    asked = str(one["question"])
+    return plain((f"question {asked}" if asked.isdecimal() else f"{asked}?") + f"   {said}", 120)

@@ -54,6 +54,8 @@ def test_the_film_stands_in_order_with_a_frame_around_what_shows_the_answer():
 
 def test_the_title_says_whether_the_answer_was_right():
     titles = [part._suptitle.get_text() for part in draw_slots([one(0), one(1, given="left")]).subfigs]
+    (numbered,) = draw_slots([one(0, question="7")]).subfigs
+    assert numbered._suptitle.get_text() == "question 7   given: up, correct: left"
     assert titles == ["where does it go?   given: up, correct: left", "where does it go?   given: left, correct"]
 
 
