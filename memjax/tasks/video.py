@@ -1,6 +1,5 @@
 """Video question answering on made-up films, whose frames come as features, as those of real videos do."""
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -188,8 +187,8 @@ class Video:
         scene, most, found = self.scene(split, film), self.spec.asked, []
         for number, kind in enumerate(TYPES):
             rng = self._rng(split, film, 1 + number)
-            drawn = (asked(scene, kind, rng) for _ in range(DRAWS * most))
-            found += [(kind, question) for question in islice(_distinct(drawn), most)]
+            different = dict.fromkeys(asked(scene, kind, rng) for _ in range(DRAWS * most))
+            found += [(kind, question) for question in islice(different, most)]
         return tuple(found)
 
     def _rng(self, split: Split, film: int, part: int) -> np.random.Generator:
@@ -200,7 +199,9 @@ class Video:
         film = drawn(scene)
         patches = np.lib.stride_tricks.sliding_window_view(film, (PATCH, PATCH), axis=(1, 2))
         # Of black patches all filters are 0, for no bias is above: they are left out.
-        lit = _any_within(_any_within(np.any(film, axis=-1), 1), 2)
+        lit = np.any(film, axis=-1)
+        for axis in (1, 2):
+            lit = np.any(np.lib.stride_tricks.sliding_window_view(lit, PATCH, axis), axis=-1)
         frame, row, column = np.nonzero(lit)
         seen = np.maximum(patches[frame, row, column].reshape(len(frame), -1) @ self._filters + self._bias, 0)
         maxima = np.maximum.reduceat(seen, np.searchsorted(frame, np.arange(len(film))))
@@ -211,19 +212,3 @@ class Video:
         cells = columns.reshape(len(film), CELLS, CELLS, side, -1).sum(3) / np.float32(side**2)
         mean, spread = self._scale
         return (np.concatenate([maxima, cells.reshape(len(film), -1)], axis=1) - mean) / spread
-
-
-def _any_within(pixels: np.ndarray, axis: int) -> np.ndarray:
-    """Whether any of the pixels of a patch's side is true, along an axis."""
-    count = pixels.shape[axis] - PATCH + 1
-    shifted = (np.take(pixels, np.arange(shift, shift + count), axis) for shift in range(PATCH))
-    return np.logical_or.reduce(list(shifted))
-
-
-def _distinct(questions: Iterable[FilmQuestion]) -> Iterator[FilmQuestion]:
-    """Each question once, in order, drawn no further than it is asked for."""
-    seen: set[FilmQuestion] = set()
-    for question in questions:
-        if question not in seen:
-            seen.add(question)
-            yield question

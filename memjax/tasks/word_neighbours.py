@@ -39,9 +39,9 @@ def word_vectors(texts: Iterable[np.ndarray], known: int, width: int) -> np.ndar
     require(known >= 2 and width >= 1, f"known must be at least 2 and width at least 1, not {known} and {width}")
     counts = scipy.sparse.csr_matrix((known, known))
     for ids in _pieces(texts):
-        counts += _beside(np.where(ids < known, ids, 1), known)
+        counts += _behind(np.where(ids < known, ids, 1), known)
     vectors = np.zeros((known, width), np.float32)
-    information = _information(counts)
+    information = _information(counts + counts.T)
     kept = min(width, known - 1)
     if information.nnz:
         left, size, _ = svds(information, k=kept, v0=np.full(known, known**-0.5), return_singular_vectors="u")
@@ -69,15 +69,14 @@ def _pieces(texts: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
         yield np.concatenate(held)
 
 
-def _beside(ids: np.ndarray, known: int) -> scipy.sparse.csr_matrix:
-    """Of one piece, c."""
+def _behind(ids: np.ndarray, known: int) -> scipy.sparse.csr_matrix:
+    """Of one piece, the part of c in which the second word stands behind the first."""
     counts = scipy.sparse.csr_matrix((known, known))
-    for distance in range(1, min(WINDOW, len(ids) - 1) + 1):
+    for distance in range(1, WINDOW + 1):
         one, other = ids[:-distance], ids[distance:]
         real = (one != 0) & (other != 0)
         share = np.full(int(real.sum()), 1 / distance)
-        pairs = scipy.sparse.coo_matrix((share, (one[real], other[real])), shape=(known, known)).tocsr()
-        counts += pairs + pairs.T
+        counts += scipy.sparse.coo_matrix((share, (one[real], other[real])), shape=(known, known)).tocsr()
     return counts
 
 

@@ -59,6 +59,8 @@ def slots_read(
         `changes [T][K]`, how far each segment before the question moved each slot; and of a task that is `Pictured`,
         `pictures` and their `shape`, packed, and `seen`, segments from 0. Nothing where a map would be too large.
     """
+    if changed[0].size > MOST:
+        return []
 
     @jax.jit
     def asked_of(stream, mask, query, candidates):
@@ -66,26 +68,14 @@ def slots_read(
         logits = model.apply(params, slots, query, candidates, method="answer")
         return logits, model.apply(params, slots, query, method="read_weights")
 
-    if changed[0].size > MOST:
-        return []
     found: list[dict[str, Any]] = []
     count = min(QUESTIONS, len(indices))
     for number in range(count):
         row = number * len(indices) // count
-        asked: tuple[int, ...] = ()
-        place, mask = 0, batch["mask"][row]
-        if "after" in batch:
-            # What is asked before anything was read is asked of nothing.
-            real = batch["asked"][row] & (batch["after"][row] > 0)[:, None]
-            places = np.flatnonzero(real[batch["asked"][row]])
-            if not len(places):
-                continue
-            # Questions of a kind may be together: those of each stream are taken from another part.
-            place = int(places[(2 * number + 1) * len(places) // (2 * count)])
-            time, which = np.argwhere(batch["asked"][row])[place].tolist()
-            asked, mask = (time, which), mask & (np.arange(len(mask)) < batch["after"][row, time])[:, None]
-            if not mask.any():
-                continue
+        chosen = _question({name: x[row] for name, x in batch.items()}, number, count)
+        if chosen is None:
+            continue
+        place, asked, mask = chosen
         query, label = batch["query"][row][asked], int(batch["label"][row][asked])
         candidates = batch["candidates"][row] if "candidates" in batch else None
         logits, weights = asked_of(batch["stream"][row], mask, jnp.asarray(query), candidates)
@@ -98,6 +88,25 @@ def slots_read(
             | (_pictured(task, split, int(indices[row]), place) if isinstance(task, Pictured) else {})
         )
     return found
+
+
+def _question(example: Batch, number: int, count: int) -> tuple[int, tuple[int, ...], np.ndarray] | None:
+    """A question of one example of several: its place among them, its axes, and the mask of what was read before it.
+    None where nothing was read before any.
+    """
+    mask = example["mask"]
+    if "after" not in example:
+        return 0, (), mask
+    order = np.argwhere(example["asked"])
+    read = mask & (np.arange(len(mask)) < example["after"][:, None])[:, :, None]
+    there: np.ndarray = np.any(read, axis=(1, 2))
+    places = np.flatnonzero(there[order[:, 0]])
+    if not len(places):
+        return None
+    # Questions of a kind may be together: those of each example are taken from another part.
+    place = int(places[(2 * number + 1) * len(places) // (2 * count)])
+    time, which = order[place].tolist()
+    return place, (time, which), read[time]
 
 
 def _count(mask: np.ndarray) -> int:
