@@ -255,4 +255,4 @@ def read_by_hops(
         weights.append(masked_softmax(scores_K, slot_mask, axis=0))
         read = accumulated(weights[-1].astype(slots.dtype), slots)
         query = accumulated(jnp.concatenate([read, query]).astype(slots.dtype), params.w_query).astype(query.dtype)
-    return jnp.stack(weights), query
+    return jnp.asarray(weights, jnp.float32).reshape(len(weights), slots.shape[0]), query
