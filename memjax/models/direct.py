@@ -4,6 +4,7 @@ They have the two methods of every system here, `memorize` (the stream) and `ans
 carry from one to the other may grow with the stream: they are yardsticks and a teacher, not memories.
 """
 
+from dataclasses import field
 from typing import ClassVar
 
 import flax.linen as nn
@@ -28,18 +29,21 @@ class Direct(nn.Module):
         width: of items and queries.
         head_layers: hidden layers before the answer.
         dtype: of the products.
+        shared_words: as of a `MemoryModel`.
     """
 
     shape: TaskShape
     width: int
     head_layers: int
     dtype: Any
+    shared_words: bool = field(default=False, kw_only=True)
     _asks: ClassVar[TextNetwork] = BidirectionalGRU  # what reads a question that is a text
 
     def setup(self):
         self.embed = item_embedding(self.shape, self.width, self.dtype)
-        self.query = QueryEncoder(self.shape.queries, self.width, self.dtype, self._asks)
-        self.head = Head(self.shape, self.width, self.head_layers, self.dtype)
+        words = self.embed if self.shared_words else None
+        self.query = QueryEncoder(self.shape.queries, self.width, self.dtype, self._asks, words)
+        self.head = Head(self.shape, self.width, self.head_layers, self.dtype, words)
 
     def encode_query(self, query: Int[Array, "*W"]) -> Float[Array, "d"]:
         """A query as a vector: that of the item where it is one, or of its parts where they are those of items."""
@@ -70,6 +74,7 @@ class DirectlyReason(Direct):
         width: of items, states and queries.
         head_layers: hidden layers before the answer.
         dtype: of the products.
+        shared_words: as of a `MemoryModel`.
     """
 
     def setup(self):
@@ -110,6 +115,7 @@ class MultiHopReason(DirectlyReason):
         head_layers: hidden layers before the answer.
         dtype: of the products.
         hops: of the reader.
+        shared_words: as of a `MemoryModel`.
     """
 
     hops: int
@@ -147,6 +153,7 @@ class HistorySampler(Direct):
         width: of items and queries.
         head_layers: hidden layers before the answer.
         dtype: of the products.
+        shared_words: as of a `MemoryModel`.
     """
 
     def setup(self):

@@ -30,6 +30,7 @@ class MemoryModel(nn.Module):
         item_scale: how many times larger than their embeddings items come into the memory and the rehearser; with
             `sqrt(width)` they are of unit size (Vaswani et al. 2017, 3.4).
         rehearser_position_std: the standard deviation of the rehearser's positions at the start, before `item_scale`.
+        shared_words: whether stream, question and candidates, texts of the same words, share one embedding.
     """
 
     shape: TaskShape
@@ -43,12 +44,14 @@ class MemoryModel(nn.Module):
     dtype: Any = jnp.float32
     item_scale: float = 1.0
     rehearser_position_std: float = 0.02
+    shared_words: bool = False
 
     def setup(self):
         self.embed = item_embedding(self.shape, self.width, self.dtype)
-        self.query = QueryEncoder(self.shape.queries, self.width, self.dtype)
+        words = self.embed if self.shared_words else None
+        self.query = QueryEncoder(self.shape.queries, self.width, self.dtype, words=words)
         self.reader = MultiHopReader(self.width, self.width, self.hops)
-        self.head = Head(self.shape, self.width, self.head_layers, self.dtype)
+        self.head = Head(self.shape, self.width, self.head_layers, self.dtype, words)
         self.rehearser = Rehearser(
             self.width,
             self.shape.segment,

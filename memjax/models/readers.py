@@ -23,19 +23,22 @@ class QueryEncoder(nn.Module):
         width: of the vector.
         dtype: of the products.
         network: which one reads a text.
+        words: the embedding of another module that it shares; without one it has its own.
     """
 
     vocabulary: int
     width: int
     dtype: Any = jnp.float32
     network: TextNetwork = BidirectionalGRU
+    words: nn.Embed | None = None
 
     def setup(self):
-        self.embed = nn.Embed(self.vocabulary, self.width, dtype=self.dtype)
+        if self.words is None:
+            self.embed = nn.Embed(self.vocabulary, self.width, dtype=self.dtype)
         self.text = self.network(self.width, self.width, self.dtype)
 
     def __call__(self, query: Int[Array, "*W"]) -> Float[Array, "d"]:
-        embedded = self.embed(query)
+        embedded = (self.embed if self.words is None else self.words)(query)
         if query.ndim == 0:
             return embedded
         return self.text(embedded, query != 0)[0].astype(self.dtype)
@@ -108,15 +111,18 @@ class CandidateHead(nn.Module):
         vocabulary: ids are in [0, vocabulary).
         width: of what is read of a candidate.
         dtype: of the products.
+        words: as of `QueryEncoder`.
     """
 
     vocabulary: int
     width: int
     dtype: Any = jnp.float32
+    words: nn.Embed | None = None
 
     @nn.compact
     def __call__(self, feature: Float[Array, "d"], candidates: Int[Array, "C W"]) -> Float[Array, "C"]:
-        encoded = for_each(QueryEncoder)(self.vocabulary, self.width, self.dtype)(candidates)
+        read = QueryEncoder(self.vocabulary, self.width, self.dtype, words=self.words)
+        encoded = for_each(QueryEncoder.__call__)(read, candidates)
         feature = jnp.broadcast_to(feature, (encoded.shape[0], feature.shape[-1]))
         joined = jnp.concatenate([encoded, feature.astype(encoded.dtype)], axis=-1)
         hidden = nn.relu(nn.Dense(self.width, dtype=self.dtype)(joined))
@@ -131,12 +137,14 @@ class Head(nn.Module):
         width: of what is read of a candidate.
         layers: hidden ones, of a `ClassHead` or `ClickHead`.
         dtype: of the products of a `CandidateHead`.
+        words: of a `CandidateHead`.
     """
 
     shape: TaskShape
     width: int
     layers: int
     dtype: Any = jnp.float32
+    words: nn.Embed | None = None
 
     def setup(self):
         if self.shape.answer == "classes":
@@ -144,7 +152,7 @@ class Head(nn.Module):
         elif self.shape.answer == "click":
             self.score = ClickHead(self.layers)
         else:
-            self.score = CandidateHead(self.shape.queries, self.width, self.dtype)
+            self.score = CandidateHead(self.shape.queries, self.width, self.dtype, self.words)
 
     def __call__(self, feature: Float[Array, "d"], candidates: Int[Array, "C W"] | None = None) -> Float[Array, "C"]:
         return self.score(feature) if candidates is None else self.score(feature, candidates)

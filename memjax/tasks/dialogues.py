@@ -13,6 +13,7 @@ from memjax.checks import at_least, at_most
 from memjax.errors import require
 from memjax.tasks.dialogue_files import Dialogue, read_dialogues
 from memjax.tasks.stream_task import Batch, Split, TaskShape, check_indices
+from memjax.tasks.word_neighbours import word_vectors
 from memjax.tasks.words import PAD, id_table, ids_of, known_words, pieces_of, words_of
 from memjax.typing import SPLITS
 
@@ -85,6 +86,7 @@ class Dialogues:
         dialogues = read_dialogues(Path(spec.data_dir, spec.folder))
         self.vocabulary = known_words((word for own in dialogues["train"] for word in _words(own)), spec.least)
         self._ids = {word: place for place, word in enumerate(self.vocabulary)}
+        self._texts = [np.array(ids_of(list(_words(dialogue)), self._ids), np.int32) for dialogue in dialogues["train"]]
         left_out: Counter[str] = Counter()
         self._splits = {split: self._read(dialogues[split], left_out) for split in SPLITS}
         self.notes = tuple(f"{count:,} {what} left out" for what, count in left_out.items())
@@ -123,6 +125,14 @@ class Dialogues:
         batch = {"stream": stream, "mask": stream != PAD, "query": query, "candidates": candidates}
         told = {"label": part.label} | ({"place": part.place} if shape.tags else {})
         return batch | {name: np.array(values, np.int32)[indices] for name, values in told.items()}
+
+    def word_vectors(self, width: int) -> np.ndarray:
+        """Vectors of the words, `[items, width]` float32, from dialogues, questions and answers of train.
+
+        Args:
+            width: of a vector.
+        """
+        return word_vectors(self._texts, self.shape.items, width)
 
     def _read(self, dialogues: list[Dialogue], left_out: Counter) -> _Examples:
         part = _Examples([], [], [], [], [], [])

@@ -13,6 +13,7 @@ from memjax.checks import at_least, at_most
 from memjax.errors import require
 from memjax.tasks.story_files import Story, read_stories
 from memjax.tasks.stream_task import Batch, Split, TaskShape, check_indices
+from memjax.tasks.word_neighbours import word_vectors
 from memjax.tasks.words import PAD, id_table, ids_of, known_words, sentences_of, words_of
 from memjax.typing import SPLITS
 
@@ -89,6 +90,7 @@ class Stories:
         stories = read_stories(Path(spec.data_dir, spec.file))
         self.vocabulary = known_words((word for story in stories["train"] for word in _words(story)), spec.least)
         self._ids = {word: place for place, word in enumerate(self.vocabulary)}
+        self._texts = [np.array(ids_of(list(_words(story)), self._ids), np.int32) for story in stories["train"]]
         asked = [question for own in stories.values() for story in own for question in story.questions]
         self._kinds = sorted({question.kind for question in asked})
         longest = max(1, *(len(words_of(question.text)) for question in asked))
@@ -139,6 +141,14 @@ class Stories:
                 values[row, 0, :count] = part.tags[story][tag][own]
         batch = {"stream": stream, "mask": stream != PAD, "query": query, "label": label, "candidates": candidates}
         return batch | {"asked": asked, "after": after} | tags
+
+    def word_vectors(self, width: int) -> np.ndarray:
+        """Vectors of the words, `[items, width]` float32, from stories, questions and answers of train.
+
+        Args:
+            width: of a vector.
+        """
+        return word_vectors(self._texts, self.shape.items, width)
 
     def _read(self, stories: list[Story], longest: int, left_out: Counter) -> _Examples:
         part = _Examples([], [], [], [], [], np.array([]), np.array([]))

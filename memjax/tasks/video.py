@@ -18,6 +18,7 @@ CELLS = 4  # on a side, in which the means of some filters are taken
 KEPT, KEPT_BYTES = 8192, 1 << 30  # films whose plans and features are not made again
 MOST_FRAMES = 10_000
 MOST_ASKED = 100
+LEAST_ACTS = 4  # so that there is something to ask of each type
 DRAWS = 8  # for each question wanted: of some types there are few that differ
 
 
@@ -34,6 +35,8 @@ class VideoSpec:
         valid: the same.
         test: the same.
         seed: of films, questions and features.
+        shortest: the fewest acts of a film of train, which has any number from there to twelve and as many frames less;
+            0 for twelve. Films of valid and test have twelve.
 
     Raises:
         MemjaxError: for what is out of range.
@@ -47,6 +50,7 @@ class VideoSpec:
     valid: int
     test: int
     seed: int
+    shortest: int = 0
 
     def __post_init__(self):
         at_least(self, 1, "frames", "segment", "features", "asked", "train", "valid", "test")
@@ -56,6 +60,10 @@ class VideoSpec:
         require(
             self.frames % len(ACTS) == 0 and self.frames >= 2 * len(ACTS),
             f"frames must be a multiple of the {len(ACTS)} acts, at least two each, not {self.frames}",
+        )
+        require(
+            self.shortest == 0 or LEAST_ACTS <= self.shortest <= len(ACTS),
+            f"shortest must be 0, or from {LEAST_ACTS} to {len(ACTS)} acts, not {self.shortest}",
         )
         require(
             self.features % (2 * CELLS**2) == 0,
@@ -120,27 +128,38 @@ class Video:
     def size(self, split: Split) -> int:
         return getattr(self.spec, split)
 
+    def lengths(self, split: Split) -> np.ndarray:
+        return np.array([self._segments(split, film) for film in range(self.size(split))])
+
+    def _frames(self, split: Split, film: int) -> int:
+        return self._acts(split, film) * self.spec.frames // len(ACTS)
+
+    def _segments(self, split: Split, film: int) -> int:
+        return -(-self._frames(split, film) // self.spec.segment)
+
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
         indices = check_indices(indices, self.size(split), split)
-        shape, frames, rows = self.shape, self.spec.frames, len(indices)
+        shape, rows = self.shape, len(indices)
         stream = np.zeros((rows, shape.segments * shape.segment, self.spec.features), np.float32)
         mask = np.zeros(stream.shape[:2], bool)
-        mask[:, :frames] = True
+        after = np.zeros((rows, 1), np.int32)
         asked = np.zeros((rows, *(shape.questions or (1, 1))), bool)
         query = np.zeros((*asked.shape, shape.query_words or 1), np.int32)
         label, kinds, place = (np.zeros(asked.shape, np.int32) for _ in range(3))
         for row, film in enumerate(indices.tolist()):
-            stream[row, :frames] = self._kept(split, film)
+            acts, frames = self._acts(split, film), self._frames(split, film)
+            stream[row, :frames], mask[row, :frames] = self._kept(split, film), True
+            after[row] = self._segments(split, film)
             for number, (kind, question) in enumerate(self.questions(split, film)):
                 at, words = (row, 0, number), [self._ids[word] for word in question.text.split()]
                 asked[at], query[at][: len(words)] = True, words
                 label[at], kinds[at] = ANSWERS.index(question.answer), TYPES.index(kind)
-                place[at] = 2 if question.act is None else int(2 * question.act >= len(ACTS))
+                place[at] = 2 if question.act is None else int(2 * question.act >= acts)
         by_segment = (rows, shape.segments, shape.segment)
         return {
             "stream": stream.reshape(*by_segment, -1),
             "mask": mask.reshape(by_segment),
-            "after": np.full((rows, 1), shape.segments, np.int32),
+            "after": after,
             "asked": asked,
             "query": query,
             "label": label,
@@ -157,15 +176,16 @@ class Video:
             index: of the film.
             question: which of those about the film.
         """
-        act, frames, segment = self.questions(split, index)[question][1].act, self.spec.frames, self.spec.segment
+        act, scene = self.questions(split, index)[question][1].act, self.scene(split, index)
+        frames, segment = len(scene.acts) * scene.frames, self.spec.segment
         begins = np.arange(0, frames, segment)
         ends = np.minimum(begins + segment, frames)
         seen: list[int] = []
         if act is not None:
-            first, last = act * frames // len(ACTS), (act + 1) * frames // len(ACTS)
+            first, last = act * scene.frames, (act + 1) * scene.frames
             seen = list(range(first // segment, (last - 1) // segment + 1))
             begins[seen], ends[seen] = np.maximum(begins[seen], first), np.minimum(ends[seen], last)
-        film = drawn(self.scene(split, index))
+        film = drawn(scene)
         return np.rint(255 * film[(begins + ends) // 2]).astype(np.uint8), seen
 
     def scene(self, split: Split, film: int) -> Scene:
@@ -174,10 +194,16 @@ class Video:
 
     def _planned(self, split: Split, film: int) -> Scene:
         rng = self._rng(split, film, 0)
-        frames = self.spec.frames // len(ACTS)
-        while not possible(scene := made_scene(rng, frames)):
+        frames, acts = self.spec.frames // len(ACTS), self._acts(split, film)
+        while not possible(scene := made_scene(rng, frames, acts)):
             pass
         return scene
+
+    def _acts(self, split: Split, film: int) -> int:
+        """How many a film has."""
+        if split != "train" or not self.spec.shortest:
+            return len(ACTS)
+        return int(self._rng(split, film, 1 + len(TYPES)).integers(self.spec.shortest, len(ACTS) + 1))
 
     def questions(self, split: Split, film: int) -> tuple[tuple[str, FilmQuestion], ...]:
         """Those about a film, with their types."""

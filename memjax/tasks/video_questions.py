@@ -53,7 +53,7 @@ def longest() -> int:
 
 def possible(scene: Scene) -> bool:
     """Whether each type of question can be asked."""
-    return bool(_told_by_motion(scene) and _followed(scene))
+    return {"pair", "meeting"} <= set(scene.acts) and bool(_told_by_motion(scene) and _followed(scene))
 
 
 def asked(scene: Scene, kind: str, rng: np.random.Generator) -> FilmQuestion:

@@ -18,7 +18,7 @@ COLOURS = {
 }
 # What a step of a motion adds to column and row; rows are counted from the top.
 DIRECTIONS = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}
-# One alone that moves, two that stay, or two that move until they touch; each film has so many of them.
+# One alone that moves, two that stay, or two that move until they touch; a whole film has so many of them.
 ACTS = ("alone",) * 8 + ("pair",) * 2 + ("meeting",) * 2
 
 
@@ -63,14 +63,15 @@ class Scene(NamedTuple):
         return [actor for actor in self.actors if actor.act == act]
 
 
-def made_scene(rng: np.random.Generator, frames: int) -> Scene:
-    """A film of `len(ACTS)` acts.
+def made_scene(rng: np.random.Generator, frames: int, count: int) -> Scene:
+    """A film of some of `ACTS`.
 
     Args:
         rng: of which all is drawn.
         frames: of an act.
+        count: how many acts, at most all.
     """
-    acts = tuple(rng.permutation(ACTS).tolist())
+    acts = tuple(rng.permutation(ACTS)[:count].tolist())
     pairs = [(shape, colour) for shape in SHAPES for colour in COLOURS]
     names = iter([pairs[i] for i in rng.permutation(len(pairs))])
     actors: list[Actor] = []

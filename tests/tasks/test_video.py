@@ -121,6 +121,27 @@ def test_a_film_is_asked_different_questions_of_each_type(task):
         assert own["place"].tolist() == places
 
 
+def test_films_of_train_may_have_fewer_acts_and_are_asked_as_whole_ones_are():
+    short = tasks.create(tasks.VideoSpec(**SMALL, shortest=4))
+    batch = short.examples("train", np.arange(60))
+    tasks.check_batch(short.shape, batch)
+    frames = batch["mask"].sum((1, 2))
+    assert set(frames // 4) == set(range(4, 13)) and set(frames % 4) == {0}  # of an act 48 / 12
+    for film in range(60):
+        scene = short.scene("train", film)
+        assert len(scene.acts) * scene.frames == frames[film] and not Counter(scene.acts) - Counter(ACTS)
+        segments = batch["mask"][film].any(1).sum()
+        assert batch["mask"][film].reshape(-1)[: frames[film]].all() and batch["after"][film] == segments
+        assert short.lengths("train")[film] == segments
+        own = batch["place"][film, 0][batch["asked"][film, 0]]
+        for (kind, question), place in zip(short.questions("train", film), own, strict=True):
+            answer, seen_in = told(question.text, recorded(scene))
+            assert question.answer == answer
+            assert kind == "count" or place == int(seen_in[0] >= frames[film] / 2)
+    assert set(Counter(kind for kind, _ in short.questions("train", 0))) == set(TYPES)
+    assert short.lengths("test").tolist() == [10] * 4  # whole ones
+
+
 def test_no_two_actors_of_a_film_are_alike_and_all_stay_on_the_screen(task):
     for film in range(50):
         scene = task.scene("train", film)
@@ -206,6 +227,8 @@ def test_pictures_are_frames_of_their_segments_and_where_an_answer_is_seen_frame
         ({"asked": 0}, "asked must be at least 1"),
         ({"asked": 101}, "asked must be at most 100"),
         ({"seed": -1}, "seed must be at least 0"),
+        ({"shortest": 3}, "shortest must be 0, or from 4 to 12 acts, not 3"),
+        ({"shortest": 13}, "shortest must be 0, or from 4 to 12 acts, not 13"),
     ],
 )
 def test_settings_that_cannot_be_are_one_clear_line(changes, message):

@@ -99,6 +99,9 @@ class ModelConfig:
         dtype: of the products; parameters and state stay float32.
         item_scale: how many times larger than their embeddings items come into memory and rehearser; `sqrt(width)`
             gives their numbers size 1.
+        words: of a task whose questions and candidates are texts of the stream's words: "own" embeddings of the stream,
+            the questions and the candidates; one that is "shared"; or one that is "fixed", of vectors that the task
+            makes of its texts, and not trained.
     """
 
     width: int = 64
@@ -106,6 +109,7 @@ class ModelConfig:
     head_layers: int = 0
     dtype: DtypeName = "float32"
     item_scale: float = 1.0
+    words: Literal["own", "shared", "fixed"] = "own"
 
     def __post_init__(self):
         check_widths(self, "width")

@@ -7,6 +7,7 @@ from memjax import memories
 from memjax.errors import require
 from memjax.experiments.family import Compared, Family
 from memjax.experiments.stream_qa.answer_measures import cut_to, measure_answer, trimmed
+from memjax.experiments.stream_qa.fixed_words import check_words, with_fixed_words
 from memjax.experiments.stream_qa.item_ranking import Ranked, rank_items
 from memjax.experiments.stream_qa.rehearsal_objective import (
     answer_objective,
@@ -39,6 +40,7 @@ from memjax.typing import Params, Split
 
 def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
     """The recipe of a config: the sampler's phase where there is one, then the system's."""
+    check_words(config, task.shape)
     model, training = build(config, task.shape), config.training
     require(
         task.shape.item_width is None or config.rehearsal.among == "stream" or not config.rehearses,
@@ -57,6 +59,8 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
     else:
         loss = answer_objective(model)
     phases.append(_phase("train", training.steps, model, loss))
+    if config.model.words == "fixed":
+        phases = with_fixed_words(config, task, phases)
 
     def facts(params: Params, metrics: dict[str, Any], split: Split) -> dict[str, Any]:
         found: dict[str, Any] = {}

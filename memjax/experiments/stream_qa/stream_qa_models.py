@@ -56,11 +56,15 @@ def _published(cls: type[Recommender] | type[TextReader]) -> Callable[[TaskShape
 DIRECT = {
     "directly": Direct(
         "Directly Reason",
-        lambda shape, model: DirectlyReason(shape, model.width, model.head_layers, jnp.dtype(model.dtype)),
+        lambda shape, model: DirectlyReason(
+            shape, model.width, model.head_layers, jnp.dtype(model.dtype), shared_words=model.words != "own"
+        ),
     ),
     "multi_hop": Direct(
         "Multi-Hop Reason",
-        lambda shape, model: MultiHopReason(shape, model.width, model.head_layers, jnp.dtype(model.dtype), model.hops),
+        lambda shape, model: MultiHopReason(
+            shape, model.width, model.head_layers, jnp.dtype(model.dtype), model.hops, shared_words=model.words != "own"
+        ),
     ),
     "as_reader": Direct("AS Reader", _published(AttentionSumReader)),
     "e2e_mn": Direct(
@@ -122,9 +126,12 @@ def build(config: StreamQAConfig, shape: TaskShape) -> System:
         dtype,
         model.item_scale,
         config.rehearsal.position_std,
+        shared_words=model.words != "own",
     )
 
 
 def build_sampler(config: StreamQAConfig, shape: TaskShape) -> HistorySampler:
     """The history sampler of a config: the model's width, parameters of its own."""
-    return HistorySampler(shape, config.model.width, config.model.head_layers, jnp.dtype(config.model.dtype))
+    model = config.model
+    shared = model.words != "own"
+    return HistorySampler(shape, model.width, model.head_layers, jnp.dtype(model.dtype), shared_words=shared)
