@@ -9,9 +9,10 @@
 
 DREAM (Sun et al. 2019; github.com/nlpdata/dream, for research alone): 6,444 dialogues of 69 words in the mean, 10,197
 questions of three choices, in place of TVQA, which is not to be had in full: no figure on it is one of TVQA's. A turn
-is a segment of at most 20 words, a longer one several; K = 20, two hops; the paper has width=256, a CPU 64. Ablations
-as in configs/evidence.py:
+is a segment of at most 20 words, a longer one several; K = 20, two hops; the paper has width=256, a CPU 64. The vectors
+of words are made of the dialogues of train and are not trained. Ablations as in configs/evidence.py:
     --config.rehearsal.fragments=0     --config.rehearsal.familiarity=0.0     --config.rehearsal.sampler=random
+    --config.model.words=shared        --config.model.words=own
 """
 
 from ml_collections import ConfigDict
@@ -42,6 +43,7 @@ def get_config(arg: str = "dream") -> ConfigDict:
     config.memory = ConfigDict(memory_settings(values["memory"], 20, SIZES, OWN))
     config.model = ConfigDict({"width": width, "hops": 2, "head_layers": 0, "dtype": "float32"})
     config.model.item_scale = width**0.5
+    config.model.words = "own" if config.system == "e2e_mn" else "fixed"  # E2E-MN has tables of its own
 
     config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})
     config.rehearsal.update(fragments=2, mask_ratio=0.5, deterministic=False, negatives=200, among="vocabulary")
