@@ -29,21 +29,23 @@ class Direct(nn.Module):
         width: of items and queries.
         head_layers: hidden layers before the answer.
         dtype: of the products.
-        shared_words: as of a `MemoryModel`.
     """
 
     shape: TaskShape
     width: int
     head_layers: int
     dtype: Any
-    shared_words: bool = field(default=False, kw_only=True)
     _asks: ClassVar[TextNetwork] = BidirectionalGRU  # what reads a question that is a text
 
     def setup(self):
         self.embed = item_embedding(self.shape, self.width, self.dtype)
-        words = self.embed if self.shared_words else None
+        words = self._shared()
         self.query = QueryEncoder(self.shape.queries, self.width, self.dtype, self._asks, words)
         self.head = Head(self.shape, self.width, self.head_layers, self.dtype, words)
+
+    def _shared(self) -> nn.Embed | None:
+        """The embedding of the stream's words, where question and candidates share it."""
+        return None
 
     def encode_query(self, query: Int[Array, "*W"]) -> Float[Array, "d"]:
         """A query as a vector: that of the item where it is one, or of its parts where they are those of items."""
@@ -77,9 +79,14 @@ class DirectlyReason(Direct):
         shared_words: as of a `MemoryModel`.
     """
 
+    shared_words: bool = field(default=False, kw_only=True)
+
     def setup(self):
         super().setup()
         self.gru = gru_params(self, "gru", self.width, self.width)
+
+    def _shared(self) -> nn.Embed | None:
+        return self.embed if self.shared_words else None
 
     def states(self, stream: Stream, mask: Bool[Array, "T N"]) -> tuple[Array, Array]:
         """The GRU's last state `[d]` and all of them `[T * N, d]`."""
@@ -114,11 +121,11 @@ class MultiHopReason(DirectlyReason):
         width: of items, states and queries.
         head_layers: hidden layers before the answer.
         dtype: of the products.
-        hops: of the reader.
+        hops: of the reader; the paper has two.
         shared_words: as of a `MemoryModel`.
     """
 
-    hops: int
+    hops: int = 2
 
     def setup(self):
         super().setup()
@@ -156,9 +163,14 @@ class HistorySampler(Direct):
         shared_words: as of a `MemoryModel`.
     """
 
+    shared_words: bool = field(default=False, kw_only=True)
+
     def setup(self):
         super().setup()
         self.attention = additive_params(self, "attention", self.width, self.width, self.width)
+
+    def _shared(self) -> nn.Embed | None:
+        return self.embed if self.shared_words else None
 
     def memorize(
         self, stream: Stream, mask: Bool[Array, "T N"], *, key: Key | None = None

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import jax
 import numpy as np
 
-from memjax.errors import require
+from memjax.errors import MemjaxError, require
 from memjax.experiments.stream_qa.stream_qa_config import StreamQAConfig
 from memjax.tasks import Task, TaskShape
 from memjax.training.objective import Example, Metrics
@@ -53,10 +53,10 @@ def with_fixed_words(config: StreamQAConfig, task: Task, phases: list[Phase]) ->
     Raises:
         MemjaxError: for a task that makes no vectors.
     """
-    require(
-        isinstance(task, Worded),
-        "this task makes no vectors of its words (`word_vectors`): give --config.model.words=shared, or own",
-    )
+    if not isinstance(task, Worded):
+        raise MemjaxError(
+            "this task makes no vectors of its words (`word_vectors`): give --config.model.words=shared, or own"
+        )
     vectors = cache(partial(task.word_vectors, config.model.width))  # made once, for the sampler too
     return [_fixed(phase, vectors) for phase in phases]
 

@@ -63,7 +63,12 @@ DIRECT = {
     "multi_hop": Direct(
         "Multi-Hop Reason",
         lambda shape, model: MultiHopReason(
-            shape, model.width, model.head_layers, jnp.dtype(model.dtype), model.hops, shared_words=model.words != "own"
+            shape,
+            model.width,
+            model.head_layers,
+            jnp.dtype(model.dtype),
+            hops=model.hops,
+            shared_words=model.words != "own",
         ),
     ),
     "as_reader": Direct("AS Reader", _published(AttentionSumReader)),
