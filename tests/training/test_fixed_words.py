@@ -10,12 +10,12 @@ from models import choosing
 from models.asking import WIDTH, K, N, T, memory
 from models.choosing import CANDIDATES, ITEMS, MASK, QUERY, SHAPE, STREAM
 from oracles.checking import assert_same
-from training.tiny import mapping, random_params
+from training.tiny import flags, mapping, random_params
 
-from memjax import tasks
+from memjax import cli, tasks
 from memjax.errors import MemjaxError
-from memjax.experiments.prepare import prepare
-from memjax.experiments.reading import from_mapping
+from memjax.experiments.prepare import prepare, trained_model
+from memjax.experiments.reading import from_mapping, read_config
 from memjax.models import DirectlyReason, HistorySampler, MemoryModel, MultiHopReason
 from memjax.tasks.dialogue_files import DREAM
 
@@ -95,6 +95,19 @@ def test_fixed_words_are_the_tasks_vectors_and_are_not_trained_by_sampler_or_mem
         assert np.any(slope) == (words != "fixed")
         assert np.any(gradient["params"]["query"]["text"]["rightward_w_x"])
         assert "embed" not in params["params"]["query"]
+
+
+def test_a_trained_run_still_has_the_vectors_and_is_evaluated_anew(folder, tmp_path, capsys):
+    run = tmp_path / "run"
+    sizes = flags(SIZES | {"task.least": 1, "rehearsal.fragments": 0, "training.checkpoint_every": 3})
+    command = ["train", "--config=configs/dialogues.py:dream", f"--data_dir={folder}", f"--run={run}", *sizes]
+    assert cli.main(command) == 0, capsys.readouterr().err
+    _, params = trained_model(run)
+    vectors = prepare(read_config(run)).task.word_vectors(8)
+    assert_same(params["params"]["embed"]["embedding"], vectors)
+    first = json.loads((run / "evaluation.json").read_text())["metrics"]
+    assert cli.main(["evaluate", str(run)]) == 0, capsys.readouterr().err
+    assert json.loads((run / "evaluation.json").read_text())["metrics"] == first
 
 
 def test_vectors_are_of_train_its_questions_and_answers(folder):
