@@ -24,7 +24,10 @@ from memjax.memories.registration import memory_settings
 VARIANTS = ("dream", "tvqa")
 # What differs from the defaults of the memories, for those that have it: as in configs/stories.py.
 SIZES = {"layers": 1, "heads": 4, "memory_width": 64, "hidden": 64, "context": 4, "scores": "both", "position_std": 1.0}
-OWN = {"continual": {"scores": "additive"}, "retention": {"policy": "st"}, "stm": {"memory_width": 22}}
+# For about how many segments a slot keeps what is not overwritten: with 1, half of it is gone after each.
+KEPT = {"time_constant": 20.0}
+OWN = {"rehearsal": KEPT, "continual": {"scores": "additive", **KEPT}, "retention": {"policy": "st"}}
+OWN |= {"stm": {"memory_width": 22}}
 
 
 def get_config(arg: str = "dream") -> ConfigDict:
