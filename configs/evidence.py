@@ -98,6 +98,7 @@ def get_config(arg: str = "demo") -> ConfigDict:
     if variant == "medium" and values["memory"] in ("rehearsal", "continual"):
         config.memory.time_constant = 10.0  # with 1, half of a slot is gone after each of 20 segments
     config.model = ConfigDict({"width": 64 if on_cpu else 128, "hops": 2, "head_layers": 0, "dtype": "float32"})
+    config.model.words = "own"
     config.model.item_scale = config.model.width**0.5 if extended else 1.0
 
     config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})
