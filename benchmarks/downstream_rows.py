@@ -50,6 +50,9 @@ STORIES = {
     **OF_MEMORIES,
     **OF_GRU,
     **OF_REHEARSAL,
+    "own words": ("memory=rehearsal", ("--config.model.words=own",)),
+    # A story has 207 segments in the mean; where half of a slot is gone after each, all slots become the same.
+    "kept 200 segments": ("memory=rehearsal", ("--config.memory.time_constant=200.0",)),
     **{f"segments of {words}": ("memory=rehearsal", (f"--config.task.words={words}",)) for words in (10, 40)},
 }
 DIALOGUE = {

@@ -5,7 +5,7 @@ from statistics import mean
 
 from tables_of_runs import by_row, percent, sizes_of
 
-COST = ["bytes of state", "parameters", "seeds", "steps", "minutes"]
+COST = ["slots that differ", "bytes of state", "parameters", "seeds", "steps", "minutes"]
 
 
 def recommendation(found: dict) -> list[str]:
@@ -94,7 +94,18 @@ def minutes(runs: list[dict]) -> str:
 
 def cost(runs: list[dict]) -> list[str]:
     """What stands under `COST`."""
-    return [*sizes_of(runs), minutes(runs)]
+    return [slots_that_differ(runs), *sizes_of(runs), minutes(runs)]
+
+
+def slots_that_differ(runs: list[dict]) -> str:
+    """In the mean, of how many slots a memory makes use: `K^2 / sum_jk c_jk^2` of the cosines between them.
+
+    It is the participation ratio of the eigenvalues of that matrix: 1 where all slots hold the same, K where no two
+    have anything in common.
+    """
+    found = [run["slot_cosines"] for run in runs if "slot_cosines" in run]
+    counts = [len(own) ** 2 / sum(cosine**2 for row in own for cosine in row) for own in found]
+    return f"{mean(counts):.1f}" if counts else "-"
 
 
 def percent_of(values: list[float | None]) -> str:

@@ -25,6 +25,7 @@ TABLES = {
     "recommendation": ("recommendation", downstream.recommendation),
     "learners": ("learners", downstream.learners),
     "stories": ("stories", downstream.stories),
+    "dialogue": ("dialogue", downstream.choices),
     "video": ("video", downstream.videos),
     "spans": ("spans", downstream.spans),
     "babi": ("babi_single", runs.babi),
