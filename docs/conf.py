@@ -22,7 +22,7 @@ extensions = [
     "mathml",
     "memjax_docs",
 ]
-exclude_patterns = ["_build", "_ext"]
+exclude_patterns = ["_build", "_ext", "jupyter_execute"]
 default_role = "py:obj"
 
 # Notebooks are shown with the outputs that they were committed with; the tests run them.

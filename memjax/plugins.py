@@ -15,7 +15,7 @@ import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from memjax.errors import MemjaxError, one_line, remark
+from memjax.errors import MemjaxError, one_line, remark, require
 
 GROUPS = ("memjax.memories", "memjax.tasks", "memjax.families")
 
@@ -30,12 +30,16 @@ def load(module: str) -> None:
     if here not in sys.path:
         sys.path.append(here)
     try:
-        importlib.import_module(module)
+        found = importlib.import_module(module)
     except MemjaxError as error:
         raise MemjaxError(f"--plugin={module}: {error}") from None
     except Exception as error:  # the module is the user's: whatever it raises is theirs to read
         reason = f"{type(error).__name__}: {one_line(error)}"
         raise MemjaxError(f"--plugin={module} cannot be imported ({reason}); install it, or mend it") from error
+    require(
+        getattr(found, "__file__", None),
+        f"--plugin={module} is a folder without an __init__.py: install it, or go into the folder that has {module}.py",
+    )
 
 
 def load_installed() -> None:

@@ -132,6 +132,8 @@ def test_another_evaluation_stands_beside_the_first_and_not_over_it(trained, tmp
     assert "--config.model.width=32: a run is tested as it was trained" in message
     assert "did you mean 'config.task.test'?" in refused(capsys, "evaluate", folder, "--config.task.tests=2")
     assert "needs no data" in refused(capsys, "evaluate", folder, "--data_dir=data")
+    message = refused(capsys, "evaluate", folder, "--config.task.queries=5")
+    assert "these settings of the task make another model" in message and "delete" not in message
 
 
 def test_what_an_evaluation_tells_of_single_examples_and_of_itself(trained):

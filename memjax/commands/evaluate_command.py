@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 from absl import flags
 
 from memjax import tasks
@@ -16,6 +17,7 @@ from memjax.experiments.reading import from_mapping, read_config, to_mapping
 from memjax.reporting import load_run, print_table
 from memjax.training import experiment
 from memjax.training.compile_cache import keep_compiled
+from memjax.training.phase import Experiment, initial_state
 
 USAGE = """\
 memjax evaluate RUN ... [--split=test] [--data_dir=FOLDER] [--config.task.KEY=VALUE ...] [--plugin=MODULE ...]
@@ -46,6 +48,7 @@ def run(arguments: Sequence[str]) -> None:
         prepared = prepare(changed)
         if changed.task != config.task:
             _check_same_words(config, prepared.task)
+            _check_same_model(config, prepared)
         experiment.evaluate(prepared, folder, values.split, file, command_line())
     print_table([load_run(folder) for folder in folders], make_console())
 
@@ -75,3 +78,18 @@ def _check_same_words(config: Any, task: Any) -> None:
     for name in ("vocabulary", "answers"):
         same = getattr(own, name, None) == getattr(task, name, None)
         require(same, f"the {name} of this data is another than that of the data which the run has learned from")
+
+
+def _check_same_model(config: Any, other: Experiment) -> None:
+    """Raises `MemjaxError` if what a run has learned has other shapes than a model of these settings."""
+    try:
+        own = prepare(config)
+    except MemjaxError:
+        return  # the data that it learned from is not here any more
+    same = _shapes(own) == _shapes(other)
+    require(same, "these settings of the task make another model than the run has trained; it cannot be tested so")
+
+
+def _shapes(one: Experiment) -> list[Any]:
+    params = jax.eval_shape(lambda: initial_state(one, one.phases[-1])).params
+    return [(jax.tree_util.keystr(path), leaf.shape) for path, leaf in jax.tree.leaves_with_path(params)]

@@ -38,9 +38,10 @@ class QueryEncoder(nn.Module):
         self.text = self.network(self.width, self.width, self.dtype)
 
     def __call__(self, query: Int[Array, "*W"]) -> Float[Array, "d"]:
-        embedded = (self.embed if self.words is None else self.words)(query)
+        embed = self.embed if self.words is None else self.words
         if query.ndim == 0:
-            return embedded
+            return embed(query[None])[0]  # of a table of one row Flax takes arrays alone
+        embedded = embed(query)
         return self.text(embedded, query != 0)[0].astype(self.dtype)
 
 

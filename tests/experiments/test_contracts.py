@@ -1,7 +1,10 @@
 """A task of somebody else's that does not keep its contract: one line that says what is wrong, before compiling."""
 
+import dataclasses
+import json
 from dataclasses import dataclass
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from rich.console import Console
@@ -10,6 +13,7 @@ from memjax import memories, tasks
 from memjax.errors import MemjaxError
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import from_mapping
+from memjax.memories import Memory, Slots
 from memjax.tasks import SequenceShape, TaskShape
 from memjax.training import experiment
 
@@ -103,6 +107,38 @@ def test_a_shape_that_changes_later_in_the_data_is_one_line_too(told, tmp_path):
     with pytest.raises(MemjaxError, match=r"must be \[B, 3, 2\]") as caught:
         experiment.train(prepared, tmp_path / "run", Console(quiet=True))
     assert "\n" not in str(caught.value)
+
+
+class Averages(Memory):
+    """Slot k is the mean of what came at place k of a segment: nothing is learned."""
+
+    width: int
+
+    def initial_state(self):
+        return jnp.zeros((self.num_slots, self.width)), jnp.zeros(self.num_slots)
+
+    def write(self, state, features, mask, *, key=None):
+        return (state[0] + jnp.where(mask[:, None], features, 0), state[1] + mask), jnp.zeros(())
+
+    def slots(self, state):
+        return Slots(state[0] / jnp.maximum(state[1], 1)[:, None], state[1] > 0)
+
+
+def test_a_memory_without_parameters_is_tested_on_a_task_with_one_question(told, tmp_path, monkeypatch):
+    class OneQuestion(Told):
+        shape = dataclasses.replace(SHAPE, queries=1)
+
+        def examples(self, split, indices):
+            return super().examples(split, indices) | {"query": np.zeros(len(indices), int)}
+
+    monkeypatch.setitem(memories.registry, "averages", Averages)
+    settings = told(OneQuestion)
+    settings["memory"]["name"] = "averages"
+    prepared = prepare(from_mapping(settings))
+    experiment.train(prepared, tmp_path / "run", Console(quiet=True))
+    experiment.evaluate(prepared, tmp_path / "run", "test", "evaluation.json", "memjax evaluate")
+    found = json.loads((tmp_path / "run" / "evaluation.json").read_text())
+    assert found["step"] == 2 and found["state_bytes"] == 4 * (2 * 8 + 2)
 
 
 def test_buckets_want_a_task_that_says_its_lengths(told):

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -129,6 +130,11 @@ def test_a_module_that_is_not_installed_is_named(outside, tmp_path):
     (tmp_path / "counting.py").write_text(block("python", "get_config"))
     place = type(outside)(tmp_path)
     (place / "work").mkdir()
+    (place / "work" / "my_memories").mkdir()
+    for file in ("my_memories.py", "counting.py"):
+        shutil.copy(place / file, place / "work" / "my_memories" / file)
+    status, _, err = memjax(place, "list", "tasks", "--plugin=my_memories", installed=False)
+    assert status == 2 and "is a folder without an __init__.py" in err and err.count("\n") == 1
     for file in ("my_memories.py", "counting.py"):
         (place / file).rename(place / "work" / file)
     status, out, err = memjax(place, "list", "tasks", "memories", "--plugin=my_memories", installed=False)

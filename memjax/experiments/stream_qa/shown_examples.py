@@ -24,7 +24,8 @@ def shown_examples(task: Task, split: Split, predictions: np.ndarray) -> dict[st
             several times, to their `shown_question`.
     """
     size = len(predictions)
-    indices = np.arange(min(COUNTED, size)) * size // min(COUNTED, size)
+    rng = np.random.default_rng(0)  # drawn: at even distances a task that repeats may show one question alone
+    indices = np.sort(rng.choice(size, min(COUNTED, size), replace=False))
     batch = task.examples(split, indices)
     if "asked" in batch:
         several = [name for name, x in batch.items() if x.shape[:3] == batch["asked"].shape and name != "stream"]
@@ -33,7 +34,7 @@ def shown_examples(task: Task, split: Split, predictions: np.ndarray) -> dict[st
         batch |= {name: x[every, place].reshape(len(every), *batch[name].shape[3:]) for name, x in flat.items()}
     labels, predicted = batch["label"], predictions[indices]
     examples = []
-    for row in np.arange(min(EXAMPLES, len(indices))) * len(indices) // min(EXAMPLES, len(indices)):
+    for row in np.sort(rng.choice(len(indices), min(EXAMPLES, len(indices)), replace=False)):
         tags = {tag: values[batch[tag][row]] for tag, values in task.shape.tags.items()}
         asked = {"question": question_text(task, batch["query"][row]), "tags": tags}
         candidates = batch["candidates"][row] if "candidates" in batch else None

@@ -54,7 +54,7 @@ def changes_by_segment(model: MemoryModel, params: Params, batch: Batch) -> np.n
         batch: the examples.
     """
     memory, params = functional(model.memory), jax.tree.map(jnp.asarray, params)
-    own = {"params": params["params"]["memory"]}
+    own = {"params": params["params"].get("memory", {})}
 
     @jax.jit
     def encode(stream, mask):

@@ -65,7 +65,7 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
     def facts(params: Params, metrics: dict[str, Any], split: Split) -> dict[str, Any]:
         found: dict[str, Any] = {}
         if isinstance(model, MemoryModel):
-            own = {"params": params["params"]["memory"]}
+            own = {"params": params["params"].get("memory", {})}  # there are memories without parameters
             found["state_bytes"] = state_bytes(lambda: functional(model.memory).initial_state(own))
             batch, indices = read_examples(task, layout, split, min(SLOT_EXAMPLES, task.size(split)))
             slots, changed = memorized(model, params, batch), changes_by_segment(model, params, batch)
