@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 from absl import flags
 
 from memjax import tasks
@@ -17,7 +16,7 @@ from memjax.experiments.reading import from_mapping, read_config, to_mapping
 from memjax.reporting import load_run, print_table
 from memjax.training import experiment
 from memjax.training.compile_cache import keep_compiled
-from memjax.training.phase import Experiment, initial_state
+from memjax.training.phase import Experiment, parameter_shapes
 
 USAGE = """\
 memjax evaluate RUN ... [--split=test] [--data_dir=FOLDER] [--config.task.KEY=VALUE ...] [--plugin=MODULE ...]
@@ -86,10 +85,5 @@ def _check_same_model(config: Any, other: Experiment) -> None:
         own = prepare(config)
     except MemjaxError:
         return  # the data that it learned from is not here any more
-    same = _shapes(own) == _shapes(other)
+    same = parameter_shapes(own) == parameter_shapes(other)
     require(same, "these settings of the task make another model than the run has trained; it cannot be tested so")
-
-
-def _shapes(one: Experiment) -> list[Any]:
-    params = jax.eval_shape(lambda: initial_state(one, one.phases[-1])).params
-    return [(jax.tree_util.keystr(path), leaf.shape) for path, leaf in jax.tree.leaves_with_path(params)]

@@ -111,6 +111,12 @@ def initial_state(experiment: Experiment, phase: Phase) -> TrainState:
     return init_state(phase.init(key, example), make_optimizer(config.optimizer, phase.steps))
 
 
+def parameter_shapes(experiment: Experiment) -> dict[str, tuple[int, ...]]:
+    """Of all parameters of the last phase, by their paths; nothing is computed."""
+    params = jax.eval_shape(lambda: initial_state(experiment, experiment.phases[-1])).params
+    return {jax.tree_util.keystr(path): leaf.shape for path, leaf in jax.tree.leaves_with_path(params)}
+
+
 def run_phase(
     experiment: Experiment, folder: Path, phase: Phase, frozen: Params, console: Console, profile: bool = False
 ) -> Params:

@@ -93,7 +93,7 @@ def test_fixed_words_are_the_tasks_vectors_and_are_not_trained_by_sampler_or_mem
         table, slope = params["params"]["embed"]["embedding"], gradient["params"]["embed"]["embedding"]
         assert (np.asarray(table) == vectors).all() == (words == "fixed")
         assert np.any(slope) == (words != "fixed")
-        assert np.any(gradient["params"]["query"]["text"]["rightward_w_x"])
+        assert np.any(gradient["params"]["head"]["score"]["QueryEncoder_0"]["text"]["rightward_w_x"])
         assert "embed" not in params["params"]["query"]
 
 
