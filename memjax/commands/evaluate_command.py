@@ -6,7 +6,6 @@ from typing import Any
 
 from absl import flags
 
-from memjax import tasks
 from memjax.commands.shared import command_line, make_console, run_folders
 from memjax.config.overrides import override
 from memjax.errors import MemjaxError, require
@@ -46,8 +45,7 @@ def run(arguments: Sequence[str]) -> None:
         changed = _changed(config, changes, values.data_dir)
         prepared = prepare(changed)
         if changed.task != config.task:
-            _check_same_words(config, prepared.task)
-            _check_same_model(config, prepared)
+            _check_same(config, prepared)
         experiment.evaluate(prepared, folder, values.split, file, command_line())
     print_table([load_run(folder) for folder in folders], make_console())
 
@@ -66,24 +64,16 @@ def _changed(config: Any, changes: Sequence[str], data_dir: str | None) -> Any:
     return from_mapping(settings)
 
 
-def _check_same_words(config: Any, task: Any) -> None:
-    """Raises `MemjaxError` if other data has other words or answers: their numbers would mean something else."""
-    if not hasattr(task, "vocabulary"):
-        return
-    try:
-        own = tasks.create(config.task)
-    except MemjaxError:
-        return  # the data that it learned from is not here any more
-    for name in ("vocabulary", "answers"):
-        same = getattr(own, name, None) == getattr(task, name, None)
-        require(same, f"the {name} of this data is another than that of the data which the run has learned from")
-
-
-def _check_same_model(config: Any, other: Experiment) -> None:
-    """Raises `MemjaxError` if what a run has learned has other shapes than a model of these settings."""
+def _check_same(config: Any, other: Experiment) -> None:
+    """Raises `MemjaxError` if other data has other words or answers, whose numbers would mean something else, or if a
+    model of these settings has parameters of other shapes than those that were learned.
+    """
     try:
         own = prepare(config)
     except MemjaxError:
         return  # the data that it learned from is not here any more
+    for name in ("vocabulary", "answers"):
+        same = getattr(own.task, name, None) == getattr(other.task, name, None)
+        require(same, f"the {name} of this data is another than that of the data which the run has learned from")
     same = parameter_shapes(own) == parameter_shapes(other)
     require(same, "these settings of the task make another model than the run has trained; it cannot be tested so")

@@ -129,13 +129,8 @@ class Video:
         return getattr(self.spec, split)
 
     def lengths(self, split: Split) -> np.ndarray:
-        return np.array([self._segments(split, film) for film in range(self.size(split))])
-
-    def _frames(self, split: Split, film: int) -> int:
-        return self._acts(split, film) * self.spec.frames // len(ACTS)
-
-    def _segments(self, split: Split, film: int) -> int:
-        return -(-self._frames(split, film) // self.spec.segment)
+        acts = np.array([self._acts(split, film) for film in range(self.size(split))])
+        return -(-acts * self.spec.frames // len(ACTS) // self.spec.segment)
 
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
         indices = check_indices(indices, self.size(split), split)
@@ -147,14 +142,14 @@ class Video:
         query = np.zeros((*asked.shape, shape.query_words or 1), np.int32)
         label, kinds, place = (np.zeros(asked.shape, np.int32) for _ in range(3))
         for row, film in enumerate(indices.tolist()):
-            acts, frames = self._acts(split, film), self._frames(split, film)
-            stream[row, :frames], mask[row, :frames] = self._kept(split, film), True
-            after[row] = self._segments(split, film)
+            scene, features = self.scene(split, film), self._kept(split, film)
+            stream[row, : len(features)], mask[row, : len(features)] = features, True
+            after[row] = -(-len(features) // shape.segment)
             for number, (kind, question) in enumerate(self.questions(split, film)):
                 at, words = (row, 0, number), [self._ids[word] for word in question.text.split()]
                 asked[at], query[at][: len(words)] = True, words
                 label[at], kinds[at] = ANSWERS.index(question.answer), TYPES.index(kind)
-                place[at] = 2 if question.act is None else int(2 * question.act >= acts)
+                place[at] = 2 if question.act is None else int(2 * question.act >= len(scene.acts))
         by_segment = (rows, shape.segments, shape.segment)
         return {
             "stream": stream.reshape(*by_segment, -1),

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from models import choosing
-from models.asking import WIDTH, K, N, T, memory
+from models.asking import WIDTH, memory
 from models.choosing import CANDIDATES, ITEMS, MASK, QUERY, SHAPE, STREAM
 from oracles.checking import assert_same
 from training.tiny import flags, mapping, random_params
@@ -43,7 +43,6 @@ def answered(model, params):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_shared_embedding_is_as_three_that_are_the_same(name):
-    assert (T, N, K) == (4, 3, 3)
     own, shared = MODELS[name](False), MODELS[name](True)
     params = random_params(shared, EXAMPLE)
     table = params["params"]["embed"]
