@@ -320,6 +320,7 @@ def collect(table: str, runs: Path, wanted: dict[tuple[str, int], str], out: Pat
             "config": config,
             "seconds": round(training_seconds(load_run(folder)), 1),
             **{key: evaluation.get(key) for key in ("step", "parameters", "state_bytes", "metrics", "sampler")},
+            **{key: evaluation[key] for key in ("devices",) if key in evaluation},
             "validation": curve,
             "losses": last_losses(entries),
             **{key: evaluation[key] for key in ("recollected", "slot_cosines") if key in evaluation},

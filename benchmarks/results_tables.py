@@ -48,6 +48,7 @@ TABLES = {
     "surprise": ("bench_surprise", times.surprise),
     "surprise_pace": ("bench_surprise", times.surprise_pace),
     "kernel": ("kernel_limits", times.kernel),
+    "kernel_pace": ("bench_kernel", times.kernel_pace),
     "length": ("bench_length", times.length),
     "shards": ("bench_surprise_shards", times.shards),
     "buckets": ("bench_buckets", times.buckets),

@@ -212,3 +212,16 @@ def kernel(found: dict) -> list[str]:
             cells.append(f"{pace:.0f} ({without:.0f})")
         lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def kernel_pace(found: dict) -> list[str]:
+    """What the kernel reaches on an accelerator, beside the closed form without it."""
+    head = ["C, d", "", "kernel, million tokens/s", "closed form", "ratio of times (quartiles)", "of the matmul rate"]
+    lines = [f"| {' | '.join([*head, 'errors'])} |", "|---" * (1 + len(head)) + "|"]
+    for row in found["rows"]:
+        kernel, plain, times = row["pallas"], row["closed_form"], row["closed_form/pallas"]
+        cells = [f"{row['C']}, {row['d']}", row["job"], *(f"{x['tokens_per_s'] / 1e6:.0f}" for x in (kernel, plain))]
+        cells.append(f"{times['median']:.2f} ({times['q1']:.2f} to {times['q3']:.2f})")
+        cells += [f"{100 * kernel['share']:.0f}%", f"{kernel['error']:.0e}, {plain['error']:.0e}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines

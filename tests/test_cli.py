@@ -147,6 +147,7 @@ def test_what_an_evaluation_tells_of_single_examples_and_of_itself(trained):
     assert sum(n for row in confusions.values() for n in row.values()) == 36
     assert sum(row.get(answer, 0) for answer, row in confusions.items()) == correct
     assert evaluation["versions"]["jax"] == jax.__version__ and evaluation["report"]["columns"]
+    assert evaluation["devices"] == f"{jax.device_count()} x cpu"
 
 
 def test_compiled_programs_are_kept_in_the_users_cache_unless_they_are_not_to_be(tmp_path, monkeypatch):

@@ -21,6 +21,7 @@ Other keys of evaluation.json that a page shows where they are there:
     notes           [text, ...]: what must be said beside the figures
     command         the command that trained the run, one text
     versions        {package: version}
+    devices         on which it was tested, one text
 """
 
 import dataclasses

@@ -124,11 +124,12 @@ def _answers(parts: Sequence[Run]) -> list[str]:
 
 
 def _commands(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
-    """The command of each run that says one, and the versions that it ran with."""
+    """The command of each run that says one, and the versions and devices that it ran with."""
     texts = []
     for name, run in zip(names, runs):
         command, versions = pick(run.evaluation, "command"), pick(run.evaluation, "versions")
         said = [f"{package} {version}" for package, version in versions.items()] if isinstance(versions, dict) else []
+        said += [devices] if isinstance(devices := pick(run.evaluation, "devices"), str) else []
         own = [code(command)] if isinstance(command, str) and command else []
         own += [paragraph(", ".join(said))] if said else []
         if own:

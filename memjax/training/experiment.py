@@ -119,6 +119,7 @@ def evaluate(
         "report": experiment.recipe.report,
         "command": command,
         "versions": {name: metadata.version(name) for name in VERSIONS} | {"python": platform.python_version()},
+        "devices": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
     }
     result |= experiment.recipe.facts(params, metrics, split)
     if experiment.recipe.shown and predictions:

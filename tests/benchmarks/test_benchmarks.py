@@ -366,6 +366,17 @@ def test_bench_serving_runs_and_writes_what_it_found(tmp_path):
 
 
 @pytest.mark.slow
+def test_bench_kernel_runs_and_writes_what_it_found(tmp_path):
+    found = quick_run("bench_kernel", tmp_path)
+    assert [row["job"] for row in found["rows"]] == ["forward", "backward"]
+    for row in found["rows"]:
+        assert row["closed_form/pallas"].keys() == SPREAD and row["pallas"]["share"] > 0
+        assert 0 < max(row["pallas"]["error"], row["closed_form"]["error"]) < 1e-5
+    table = script("tables_of_times").kernel_pace(found)
+    assert len(table) == 4 and len({line.count("|") for line in table}) == 1
+
+
+@pytest.mark.slow
 def test_bench_asked_runs_and_writes_what_it_found(tmp_path):
     found = quick_run("bench_asked", tmp_path)
     assert [row["what"] for row in found["rows"]] == ["asked once", "asked 4 times", "half a stream"]

@@ -241,10 +241,12 @@ def test_command_versions_and_notes_are_on_the_page(make_run, tmp_path):
     said = {
         "command": "memjax train --config=a.py:<b>",
         "versions": {"memjax": "0.2", "jax": "0.10"},
+        "devices": "8 x TPU v5e",
         "notes": ["<i>!"],
     }
     parsed = parse(write_report([load_run(extended(make_run, **said))]))
-    assert {"Command and versions", said["command"], "memjax 0.2, jax 0.10", "Notes", "<i>!"} <= set(parsed.texts)
+    ran = "memjax 0.2, jax 0.10, 8 x TPU v5e"
+    assert {"Command and versions", said["command"], ran, "Notes", "<i>!"} <= set(parsed.texts)
     runs = [load_run(extended(make_run, "b", **said | {"command": "other"})), load_run(make_run("c"))]
     parsed = parse(write_report(runs, tmp_path / "out"))
     assert {"other", "b: <i>!"} <= set(parsed.texts)
