@@ -44,6 +44,7 @@ LEARNERS = {
     **{f"{name} stepwise": (f"memory={name},segment=1", ()) for name in MEMORIES},
 }
 OF_GRU = {"Directly Reason": ("system=directly", ()), "Multi-Hop Reason": ("system=multi_hop", ())}
+KEPT_1 = ("--config.memory.time_constant=1.0",)
 STORIES = {
     "AS Reader": ("system=as_reader", ()),
     "E2E-MN": ("system=e2e_mn", ()),
@@ -52,7 +53,8 @@ STORIES = {
     **OF_REHEARSAL,
     "own words": ("memory=rehearsal", ("--config.model.words=own",)),
     # A story has 207 segments in the mean; where half of a slot is gone after each, all slots become the same.
-    "kept 200 segments": ("memory=rehearsal", ("--config.memory.time_constant=200.0",)),
+    "kept 1 segment": ("memory=rehearsal", KEPT_1),
+    "kept 1 segment no rehearsal": ("memory=rehearsal", (*KEPT_1, *NO_REHEARSAL)),
     **{f"segments of {words}": ("memory=rehearsal", (f"--config.task.words={words}",)) for words in (10, 40)},
 }
 DIALOGUE = {

@@ -68,6 +68,17 @@ def test_every_memory_with_and_without_rehearsal_and_all_seeds(capsys, tmp_path,
     assert "50.0 ± 0.0" in out
 
 
+def test_two_comparisons_have_a_folder_each(capsys, tmp_path, untrained, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for source, names in ((EVIDENCE, "--of=dnc"), (RECALL, "--of=lmm")):
+        kinds = ["--rehearsal=without"] if source == EVIDENCE else []
+        status, _, err = call(capsys, "compare", source, names, *kinds)
+        assert status == 0, err
+    found = {path.parent.name: list(read_object(path)) for path in tmp_path.glob("runs/*/comparison.json")}
+    assert sorted(found.values()) == [["dnc without rehearsal"], ["lmm"]]
+    assert all(name.startswith("compared-") for name in found)
+
+
 @pytest.mark.parametrize(
     ("error", "words"),
     [

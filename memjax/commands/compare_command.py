@@ -28,6 +28,7 @@ Trains several systems in turn and puts them into one table and one page. A fini
                 --memories is another name for it
   --rehearsal   with, without, or both: of memories, each is trained with and without rehearsal
   --seeds       how many seeds, from 0
+  --run         the folder of all the runs, the table and the page; else runs/compared-CONFIG-VARIANT
 """
 OLD_NAME = "memories"
 SMALL = "configs/evidence.py:small"
@@ -39,13 +40,14 @@ def run(arguments: Sequence[str]) -> None:
     flags.DEFINE_string("of", "all", "names, with commas, or all", flag_values=values)
     flags.DEFINE_integer("seeds", 1, "how many seeds, from 0", flag_values=values, lower_bound=1)
     flags.DEFINE_enum("rehearsal", None, ["both", "with", "without"], "which kind", flag_values=values)
-    flags.DEFINE_string("run", "runs/compared", "the folder of all the runs", flag_values=values)
+    flags.DEFINE_string("run", None, "the folder of all the runs", flag_values=values)
     arguments = [a.replace(f"--{OLD_NAME}", "--of", 1) if a.startswith(f"--{OLD_NAME}") else a for a in arguments]
     own, rest = own_flags(values, arguments)
     parse_flags(values, own, "compare")
-    require(values.run, "--run= is empty; give it a folder, or leave it out")
+    require(values.run != "", "--run= is empty; give it a folder, or leave it out")
     keep_compiled(None)
-    plan, console, folder = _plan(values, rest), make_console(), Path(values.run)
+    folder, plan = _plan(values, rest)
+    console = make_console()
     check_all(plan)
     console.out(f"{len(plan)} runs in {folder}; --of=NAMES trains fewer; stopped, the same command goes on")
     try:
@@ -63,10 +65,11 @@ def run(arguments: Sequence[str]) -> None:
             console.out(f"report: {page}")
 
 
-def _plan(values: flags.FlagValues, arguments: Sequence[str]) -> list[Planned]:
-    """All runs of a comparison, their configs read and checked."""
+def _plan(values: flags.FlagValues, arguments: Sequence[str]) -> tuple[Path, list[Planned]]:
+    """The folder of a comparison and all its runs, their configs read and checked."""
     source, rest = split_source(arguments, SMALL)
-    first, _ = read_settings([f"--config={source}"])
+    first, named = read_settings([f"--config={source}"])
+    folder = Path(values.run or named.with_name(f"compared-{named.name}"))
     compared = family_of(to_mapping(first)["task"]["name"]).compared
     for setting in ("memory.name", f"model.{compared.argument}", "training.seed", "system"):
         given = any(a.startswith(f"--config.{setting}=") for a in arguments)
@@ -84,9 +87,9 @@ def _plan(values: flags.FlagValues, arguments: Sequence[str]) -> list[Planned]:
                 variant = f"--config={source}{comma}{compared.argument}={name},seed={seed}"
                 config, _ = read_settings([variant, *rest, *overrides])
                 compared.check(config, kind)
-                folder = Path(values.run) / f"{name + kind.replace(' ', '-')}-{seed}"
-                plan.append(Planned(name + kind, seed, config, folder))
-    return plan
+                run = folder / f"{name + kind.replace(' ', '-')}-{seed}"
+                plan.append(Planned(name + kind, seed, config, run))
+    return folder, plan
 
 
 def _kinds(compared: Compared, rehearsal: str | None) -> dict[str, tuple[str, ...]]:
