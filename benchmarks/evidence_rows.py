@@ -45,12 +45,27 @@ MEDIUM = {
         for kind, flags in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
     },
 }
+# 7,500 steps of 64 are one pass over the 480,000 streams of train.
+ONE_PASS = (
+    "--config.training.steps=7500 --config.training.sampler_steps=2000 --config.optimizer.decay_steps=1500 "
+    "--config.training.validate_examples=1000"
+)
+SHORT_TOO = f"{ONE_PASS} --config.task.shortest=20 --config.training.buckets=5"
+PAPER = {
+    "rehearsal": ONE_PASS,
+    "no rehearsal": f"{ONE_PASS} {ABLATIONS['no rehearsal']}",
+    "dnc": ONE_PASS,
+    "short streams too": SHORT_TOO,
+    "short streams too no rehearsal": f"{SHORT_TOO} {ABLATIONS['no rehearsal']}",
+    "short streams too dnc": SHORT_TOO,
+}
 VARIANTS = {
     **{name + kind: f",memory={name}" for name in BASELINES for kind in ("", " no rehearsal")},
     "continual": ",memory=continual",
     "continual single head": ",memory=continual",
     "continual as printed": ",memory=continual,printed=1",
     **{f"{row} as printed": ",printed=1" for row in ("rehearsal", *ABLATIONS)},
+    "short streams too dnc": ",memory=dnc",
     "Directly Reason": ",system=directly",
     "Multi-Hop Reason": ",system=multi_hop",
 }

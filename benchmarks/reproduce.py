@@ -3,6 +3,7 @@
     python benchmarks/reproduce.py evidence_demo
     python benchmarks/reproduce.py evidence_small [--runs=runs/small] [--seeds=3] [--only=rehearsal,continual]
     python benchmarks/reproduce.py evidence_medium [--only=rehearsal,"no rehearsal"]
+    python benchmarks/reproduce.py evidence_paper                                   one pass each, for a GPU or TPU
     python benchmarks/reproduce.py evidence_memories [--only=dnc,"dnc no rehearsal"]
     python benchmarks/reproduce.py algorithmic
     python benchmarks/reproduce.py retention --data_dir=data [--only="noisy 5 st"]
@@ -38,7 +39,7 @@ from pathlib import Path
 
 import jax
 from downstream_rows import DIALOGUE, LEARNERS, RECOMMENDATION, SPANS, STORIES, VIDEO
-from evidence_rows import ABLATIONS, BASELINES, DEMO, MEDIUM, SMALL, VARIANTS
+from evidence_rows import ABLATIONS, BASELINES, DEMO, MEDIUM, PAPER, SMALL, VARIANTS
 
 from memjax import tasks
 from memjax.experiments.arguments import read_settings
@@ -152,6 +153,7 @@ TABLES = (
     "evidence_demo",
     "evidence_medium",
     "evidence_memories",
+    "evidence_paper",
     "evidence_small",
     "language",
     "learners",
@@ -169,9 +171,8 @@ TABLES = (
 
 def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str]:
     """The command of each (row, seed) of a table, without its --run; seeds outermost, to compare rows early."""
-    if table in ("evidence_demo", "evidence_medium", "evidence_small"):
-        rows = {"evidence_demo": DEMO, "evidence_medium": MEDIUM, "evidence_small": SMALL}[table]
-        size = table.removeprefix("evidence_")
+    size = table.removeprefix("evidence_")
+    if rows := {"demo": DEMO, "medium": MEDIUM, "paper": PAPER, "small": SMALL}.get(size):
         return {
             (row, seed): f"--config=configs/evidence.py:{size},seed={seed}{VARIANTS.get(row, '')} {extra}".strip()
             for seed in range(seeds)

@@ -18,6 +18,7 @@ EVIDENCE = ("evidence_memories", "evidence_small")  # all memories on one task
 TABLES = {
     "demo": ("evidence_demo", runs.evidence),
     "small": ("evidence_small", runs.evidence),
+    "paper": ("evidence_paper", runs.evidence),
     "slots": ("evidence_small", runs.slots),
     "gradients": ("loss_gradients", runs.gradients),
     "memories": (EVIDENCE, runs.rehearsed),

@@ -25,8 +25,8 @@ from memjax.memories.registration import memory_settings
 FILES = {"fairytales": "fairytaleqa.tar.gz", "narrativeqa": "narrativeqa"}
 # What differs from the defaults of the memories, for those that have it: as in configs/clicks.py.
 SIZES = {"layers": 1, "heads": 4, "memory_width": 64, "hidden": 64, "context": 4, "scores": "both", "position_std": 1.0}
-# A story has 207 segments in the mean: with 1, half of how a slot differs from the others is gone after each, and in the
-# end all slots are the same.
+# A story has 207 segments in the mean: with 1, half of how a slot differs from the others is gone after each, and in
+# the end all slots are the same.
 KEPT = {"time_constant": 200.0}
 OWN = {"rehearsal": KEPT, "continual": {"scores": "additive", **KEPT}, "retention": {"policy": "st"}}
 OWN |= {"stm": {"memory_width": 22}}
