@@ -18,34 +18,17 @@ from ml_collections import ConfigDict
 from memjax.config import parse_arg
 from memjax.errors import unknown
 from memjax.memories import registry
+from memjax.memories.registration import memory_settings
 
 DIRECT = ("directly", "multi_hop")
 
 
-def memory_sizes(name: str, large: bool) -> dict:
-    """What only this memory has; width, segment and number of slots are everybody's."""
-    encoder = {"layers": 3 if large else 2, "heads": 4}
-    # Ours to choose: some twenty sentences at most, and about K / sqrt(N). With 1 and 1 few slots come to be used.
-    # Small slots at the start are quicker to be written over.
-    start = {"time_constant": 20.0, "write_gain": 6.0, "initial_std": 0.2}
-    rehearsal = {"encoder": "transformer", "normalize": "slots", **start, **encoder}
-    controlled = {"memory_width": 64 if large else 32, "read_heads": 4, "hidden": 256 if large else 64}
-    sizes = {
-        "compressive": {**encoder, "rate": 5, "recent": 1},
-        "continual": {**rehearsal, "update_heads": 4},
-        "dmsdnc": {**controlled, "blocks": 2, "refresh": 0.1},
-        "dnc": controlled,
-        "hpmn": {"period": 2, "covariance": 1e-5},
-        "mimn": {"memory_width": controlled["memory_width"], "hidden": controlled["hidden"], "usage_penalty": 2.4e-7},
-        "ntm": {**controlled, "read_first": False},
-        "nutm": {**controlled, "programs": 4, "program_width": 16, "key_penalty": 0.1},
-        "rehearsal": rehearsal,
-        "retention": {"policy": "st"},
-        "stm": {"memory_width": 32 if large else 16, "time_constant": 1000.0},
-        "surprise": {**encoder, "memory_heads": 1, "momentum": True, "forgetting": True, "time_constant": 1000.0}
-        | {"memory_layers": 1, "expansion": 2, "memory_norm": False},
-    }
-    return sizes.get(name, {})
+# What differs from the defaults of the memories, for those that have it: on a CPU, at the paper's size.
+SMALL = {"layers": 2, "memory_width": 32, "hidden": 64}
+LARGE = {"layers": 3, "memory_width": 64, "hidden": 256}
+# Ours to choose: some twenty sentences at most, and about K / sqrt(N). With 1 and 1 few slots come to be used. Small
+# slots at the start are quicker to be written over.
+START = {"time_constant": 20.0, "write_gain": 6.0, "initial_std": 0.2}
 
 
 def get_config(arg: str = "rehearsal") -> ConfigDict:
@@ -67,8 +50,10 @@ def get_config(arg: str = "rehearsal") -> ConfigDict:
     config.task = ConfigDict({"name": "babi", "folder": values["folder"], "task": values["task"]})
     config.task.update(words=15, data_dir="data")
 
-    config.memory = ConfigDict({"name": "rehearsal" if direct else variant, "slots": 20})
-    config.memory.update(memory_sizes(config.memory.name, large))
+    own = {"rehearsal": START, "continual": START, "retention": {"policy": "st"}}
+    own["stm"] = {"memory_width": 32 if large else 16}
+    memory = "rehearsal" if direct else variant
+    config.memory = ConfigDict(memory_settings(memory, 20, LARGE if large else SMALL, own))
     # A hidden layer in the head, unlike the paper: without one, yes-or-no questions (tasks 6, 9, 10) cannot be learned.
     config.model = ConfigDict({"width": 128 if large else 64, "hops": 2, "head_layers": 1, "dtype": "float32"})
 

@@ -20,6 +20,7 @@ from memjax.config import parse_arg
 from memjax.errors import require, unknown
 from memjax.layers import rule
 from memjax.memories import registry
+from memjax.memories.registration import memory_settings
 
 DIRECT = ("directly", "multi_hop")
 LAYERS = ("attention", "lmm", "mac", "mag", "mal")
@@ -27,28 +28,10 @@ TASKS = "1,2,3,4,5"
 STEPS, BATCH = 2500, 32
 
 
-def memory_sizes(name: str) -> dict:
-    """What only this memory has, as in configs/babi.py for one task."""
-    encoder = {"layers": 2, "heads": 4}
-    start = {"time_constant": 20.0, "write_gain": 6.0, "initial_std": 0.2}
-    rehearsal = {"encoder": "transformer", "normalize": "slots", **start, **encoder}
-    controlled = {"memory_width": 32, "read_heads": 4, "hidden": 64}
-    sizes = {
-        "compressive": {**encoder, "rate": 5, "recent": 1},
-        "continual": {**rehearsal, "update_heads": 4},
-        "dmsdnc": {**controlled, "blocks": 2, "refresh": 0.1},
-        "dnc": controlled,
-        "hpmn": {"period": 2, "covariance": 1e-5},
-        "mimn": {"memory_width": 32, "hidden": 64, "usage_penalty": 2.4e-7},
-        "ntm": {**controlled, "read_first": False},
-        "nutm": {**controlled, "programs": 4, "program_width": 16, "key_penalty": 0.1},
-        "rehearsal": rehearsal,
-        "retention": {"policy": "st"},
-        "stm": {"memory_width": 16, "time_constant": 1000.0},
-        "surprise": {**encoder, "memory_heads": 1, "momentum": True, "forgetting": True, "time_constant": 1000.0}
-        | {"memory_layers": 1, "expansion": 2, "memory_norm": False},
-    }
-    return sizes.get(name, {})
+# What differs from the defaults of the memories, for those that have it: as in configs/babi.py for one task.
+SIZES = {"layers": 2, "memory_width": 32, "hidden": 64}
+START = {"time_constant": 20.0, "write_gain": 6.0, "initial_std": 0.2}
+OWN = {"rehearsal": START, "continual": START, "retention": {"policy": "st"}, "stm": {"memory_width": 16}}
 
 
 def get_config(arg: str = "lmm") -> ConfigDict:
@@ -79,8 +62,8 @@ def get_config(arg: str = "lmm") -> ConfigDict:
 
     config.model = layer_sizes(variant, values["rule"]) if layers else ConfigDict()
     if not layers:
-        config.memory = ConfigDict({"name": "rehearsal" if variant in DIRECT else variant, "slots": 20})
-        config.memory.update(memory_sizes(config.memory.name))
+        memory = "rehearsal" if variant in DIRECT else variant
+        config.memory = ConfigDict(memory_settings(memory, 20, SIZES, OWN))
         config.model.update(width=64, hops=2, head_layers=1, dtype="float32")
         config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})
         config.rehearsal.update(fragments=6, mask_ratio=0.5, deterministic=False, negatives=0, among="vocabulary")

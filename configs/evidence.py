@@ -27,6 +27,7 @@ from ml_collections import ConfigDict
 
 from memjax.config import parse_arg
 from memjax.errors import unknown
+from memjax.memories.registration import memory_settings
 
 SIZES = {
     # R_f, R_l, R_q, R_a, R_c, groups
@@ -38,37 +39,16 @@ SIZES = {
 }
 
 ON_CPU = ("demo", "small", "medium")
-START = {"initial_std": 1.0, "time_constant": 1.0, "write_gain": 1.0}
-PRINTED = {"context": 0, "scores": "additive", "position_std": 0.02}
+# What differs from the defaults of the memories, for those that have it: on a CPU, at the papers' size.
+SMALL = {"layers": 2, "memory_width": 32, "hidden": 64}
+LARGE = {"layers": 3, "memory_width": 64, "hidden": 256}
 # Ours, measured in docs/slots.md: an encoder that sees across the border of a segment; and half of the slots written by
 # scores that tell items apart, with items of unit size, which takes more steps than `demo` has.
-IN_CONTEXT = PRINTED | {"context": 4}
+PRINTED = {"context": 0, "scores": "additive"}
+IN_CONTEXT = {"context": 4}
 EXTENDED = {"context": 4, "scores": "both", "position_std": 1.0}
 # Continual Memory with scores of both kinds stores the stream before it answers, and then is slow to answer.
 ONE_KIND = EXTENDED | {"scores": "additive"}
-
-
-def memory_sizes(name: str, on_cpu: bool, reading: dict = PRINTED) -> dict:
-    """What only this memory has; width, segment and number of slots are everybody's."""
-    encoder = {"layers": 2 if on_cpu else 3, "heads": 4}
-    rehearsal = {"encoder": "transformer", "normalize": "slots", **reading, **START, **encoder}
-    controlled = {"memory_width": 32 if on_cpu else 64, "read_heads": 4, "hidden": 64 if on_cpu else 256}
-    sizes = {
-        "compressive": {**encoder, "rate": 5, "recent": 1},
-        "continual": {**rehearsal, "update_heads": 4},
-        "dmsdnc": {**controlled, "blocks": 2, "refresh": 0.1},
-        "dnc": controlled,
-        "hpmn": {"period": 2, "covariance": 1e-5},
-        "mimn": {"memory_width": controlled["memory_width"], "hidden": controlled["hidden"], "usage_penalty": 2.4e-7},
-        "ntm": {**controlled, "read_first": False},
-        "nutm": {**controlled, "programs": 4, "program_width": 16, "key_penalty": 0.1},
-        "rehearsal": rehearsal,
-        "retention": {"policy": "st"},
-        "stm": {"memory_width": 16 if on_cpu else 32, "time_constant": 1000.0},
-        "surprise": {**encoder, "memory_heads": 1, "momentum": True, "forgetting": True, "time_constant": 1000.0}
-        | {"memory_layers": 1, "expansion": 2, "memory_norm": False},
-    }
-    return sizes.get(name, {})
 
 
 def get_config(arg: str = "demo") -> ConfigDict:
@@ -93,10 +73,12 @@ def get_config(arg: str = "demo") -> ConfigDict:
     # In streams of full length alone nothing was learned in 2,000 steps: short ones tell first what evidence is.
     config.task.shortest = 20 if variant == "medium" else 0
 
-    config.memory = ConfigDict({"name": values["memory"], "slots": 10 if variant == "medium" else 20})
-    config.memory.update(memory_sizes(values["memory"], on_cpu, reading))
-    if variant == "medium" and values["memory"] in ("rehearsal", "continual"):
-        config.memory.time_constant = 10.0  # with 1, half of a slot is gone after each of 20 segments
+    if variant == "medium":
+        reading = reading | {"time_constant": 10.0}  # with 1, half of a slot is gone after each of 20 segments
+    own_sizes = {"rehearsal": reading, "continual": reading, "retention": {"policy": "st"}}
+    own_sizes["stm"] = {"memory_width": 16 if on_cpu else 32}
+    slots = 10 if variant == "medium" else 20
+    config.memory = ConfigDict(memory_settings(values["memory"], slots, SMALL if on_cpu else LARGE, own_sizes))
     config.model = ConfigDict({"width": 64 if on_cpu else 128, "hops": 2, "head_layers": 0, "dtype": "float32"})
     config.model.words = "own"
     config.model.item_scale = config.model.width**0.5 if extended else 1.0
