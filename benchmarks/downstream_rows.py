@@ -25,6 +25,7 @@ RECOMMENDATION = {
     "gru4rec next item alone": ("system=gru4rec", NEXT_ALONE),
     **OF_MEMORIES,
     **{name: (f"system={name}", ()) for name in ("caser", "rum", "rum_features", "dien")},
+    "kept 20 segments": ("memory=rehearsal", ("--config.memory.time_constant=20.0",)),
 }
 # Rehearsal Memory's Tables 5 and 6, and Figure 2.
 OF_REHEARSAL = {

@@ -9,6 +9,7 @@
     python benchmarks/reproduce.py retention --data_dir=data [--only="noisy 5 st"]
     python benchmarks/reproduce.py mazes --data_dir=FOLDER_OF_tasks.tar.gz [--only="imaze mqn 4 st"]
     python benchmarks/reproduce.py babi_single --data_dir=data [--only=1,6]
+    python benchmarks/reproduce.py babi_joint --data_dir=data [--only=rehearsal]     a night each
     python benchmarks/reproduce.py babi_memories --data_dir=data [--only="6 dnc"]    every memory at one budget
     python benchmarks/reproduce.py recall
     python benchmarks/reproduce.py needle
@@ -51,6 +52,9 @@ from memjax.reporting.tables import training_seconds
 
 ROOT = Path(__file__).parents[1]
 BABI = {**{task: f"rehearsal,task={task}" for task in ("1", "6", "9", "15", "20")}, "1 surprise": "surprise,task=1"}
+# All tasks jointly, at the size for a CPU; then at the paper's.
+JOINT = {"rehearsal": "joint", "dnc": "joint,memory=dnc", "stm": "joint,memory=stm", "128 wide": "rehearsal,task=0"}
+JOINT |= {"no rehearsal": "joint", "surprise": "joint,memory=surprise"}
 BUDGET = "--config.training.steps=4000 --config.training.sampler_steps=1500"
 RULE_ROWS = {
     "LMM per chunk": "titans_chunked",
@@ -146,6 +150,7 @@ MAZES = [
 SEEDS = {"evidence_medium": 3, "evidence_memories": 3, "evidence_small": 3, "retention": 3}
 TABLES = (
     "algorithmic",
+    "babi_joint",
     "babi_memories",
     "babi_single",
     "babilong",
@@ -199,6 +204,12 @@ def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str
             (row, seed): " ".join([f"--config=configs/{config},{variant},seed={seed}", *flags, *where])
             for seed in range(seeds)
             for row, (variant, flags) in rows.items()
+        }
+    if table == "babi_joint":
+        return {
+            (row, seed): f"--config=configs/babi.py:{variant},seed={seed} {_without(row)} --data_dir={data_dir}"
+            for seed in range(seeds)
+            for row, variant in JOINT.items()
         }
     if table == "babi_memories":
         return {

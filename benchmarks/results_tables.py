@@ -30,6 +30,7 @@ TABLES = {
     "video": ("video", downstream.videos),
     "spans": ("spans", downstream.spans),
     "babi": ("babi_single", runs.babi),
+    "babi_joint": ("babi_joint", runs.joint),
     "babi_memories": ("babi_memories", runs.by_task),
     "algorithmic": ("algorithmic", runs.wrong_bits),
     "retention": ("retention", runs.retention),

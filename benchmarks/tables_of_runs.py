@@ -144,6 +144,19 @@ def by_task(found: dict) -> list[str]:
     ]
 
 
+def joint(found: dict) -> list[str]:
+    """Test error on each task of what was trained on all of them, their mean, and how many are failed (above 5%)."""
+    tasks = list(next(iter(found["runs"].values()))["metrics"]["tags"]["task"])
+    head = ["test error %", *tasks, "mean", "failed", "seeds", "steps"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for row, runs in by_row(found["runs"]).items():
+        errors = [mean(1 - run["metrics"]["tags"]["task"][task]["accuracy"] for run in runs) for task in tasks]
+        cells = [row, *(f"{100 * error:.1f}" for error in errors), f"{100 * mean(errors):.1f}"]
+        cells += [f"{sum(error > 0.05 for error in errors)}", f"{len(runs)}", f"{runs[0]['step']:,}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
 def accuracies(memory: str, memories: dict, small: dict) -> dict[str, str]:
     """Accuracy on evidence, small, of one memory, rehearsed and not."""
     rows = every_memory(memories, small)

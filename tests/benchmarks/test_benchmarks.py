@@ -58,7 +58,7 @@ def test_a_run_is_finished_at_its_last_step_with_the_config_of_today(reproduce, 
 def test_no_hour_of_results_is_thrown_away(reproduce):
     """Every run in results/ has a config of today; what a command of today would train again is not there yet."""
     begun = [table for table in reproduce.TABLES if (ROOT / "results" / f"{table}.json").exists()]
-    assert set(reproduce.TABLES) - set(begun) <= {"evidence_medium"}
+    assert set(reproduce.TABLES) - set(begun) <= {"babi_joint", "evidence_medium"}
     for table in begun:
         runs = json.loads((ROOT / "results" / f"{table}.json").read_text())["runs"]
         assert all(reproduce.of_today(entry["config"]) for entry in runs.values())
@@ -116,6 +116,22 @@ def test_spans_have_a_row_for_each_policy_and_one_for_whole_documents(reproduce,
         "| policy | exact match % | F1 % | early F1 % | later F1 % | held % | seeds | steps | minutes |",
         "|---|---|---|---|---|---|---|---|---|",
         "| st | 10.0 | 25.0 | 30.0 | 10.0 | 50.0 | 1 | 900 | 10 |",
+    ]
+
+
+def test_joint_runs_are_told_by_task_and_by_how_many_they_fail(reproduce, monkeypatch):
+    wanted = reproduce.commands("babi_joint", 1, "FOLDER")
+    configs = {row: reproduce.config_of(command) for (row, _), command in wanted.items()}
+    assert all(config["task"]["task"] == 0 for config in configs.values())
+    assert configs["128 wide"]["model"]["width"] == 128 > configs["rehearsal"]["model"]["width"]
+    assert configs["no rehearsal"]["rehearsal"]["fragments"] == 0 < configs["dnc"]["rehearsal"]["fragments"]
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    tables = importlib.import_module("tables_of_runs")
+    run = {"row": "dnc", "step": 900, "metrics": {"tags": {"task": {"1": {"accuracy": 1.0}, "2": {"accuracy": 0.7}}}}}
+    assert tables.joint({"runs": {"dnc, seed 0": run}}) == [
+        "| test error % | 1 | 2 | mean | failed | seeds | steps |",
+        "|---|---|---|---|---|---|---|",
+        "| dnc | 0.0 | 30.0 | 15.0 | 1 | 1 | 900 |",
     ]
 
 
