@@ -17,11 +17,11 @@ from memjax.memories.registration import memory_settings
 
 # What differs from the defaults of the memories, for those that have it: as in configs/evidence.py on a CPU.
 SIZES = {"layers": 2, "heads": 4, "memory_width": 32, "hidden": 64, "context": 4, "scores": "both", "position_std": 1.0}
-OWN = {
-    "continual": {"scores": "additive"},
-    "retention": {"policy": "st"},
-    "stm": {"memory_width": 16},
-}
+# For about how many segments a slot keeps what is not overwritten: with 1, all slots of a long stream become the same;
+# 20 does no harm to one of 8.
+KEPT = {"time_constant": 20.0}
+OWN = {"rehearsal": KEPT, "continual": {"scores": "additive", **KEPT}, "retention": {"policy": "st"}}
+OWN |= {"stm": {"memory_width": 16}}
 
 
 def get_config(arg: str = "data") -> ConfigDict:
