@@ -72,8 +72,9 @@ DNC = {
 
 
 def own_sizes(name: str, sizes: Sizes) -> dict[str, Any]:
-    """What configs/evidence.py gives a memory on a CPU, and the sizes of this benchmark."""
-    settings = runpy.run_path(str(ROOT / "configs" / "evidence.py"))["memory_sizes"](name, True)
+    """What configs/evidence.py gives a memory on a CPU, as it is printed, and the sizes of this benchmark."""
+    config = runpy.run_path(str(ROOT / "configs" / "evidence.py"))["get_config"](f"small,memory={name},printed=1")
+    settings = {key: value for key, value in config.memory.items() if key not in ("name", "slots")}
     fields = {field.name for field in dataclasses.fields(memories.registry[name])}
     shared = {"width": sizes.width, "segment": sizes.segment}
     return settings | {key: value for key, value in shared.items() if key in fields}

@@ -88,7 +88,7 @@ def facts(memory: str) -> str:
     """What was measured of one memory: sizes, cost, and how well it did."""
     cost = {row["job"]: row for row in load("bench_memories")["rows"] if row["memory"] == memory}
     if not cost:
-        return "Not measured yet: its rows are not in `results/`."
+        return "Not measured yet: what an item costs, evidence, bAbI. [Clicks and serving](../results/index.md) are."
     forward, gradient = cost["forward"], cost["gradient"]
     lines = [
         "| measured | |",

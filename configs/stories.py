@@ -62,7 +62,7 @@ def get_config(arg: str = "fairytales") -> ConfigDict:
     config.optimizer = ConfigDict({"learning_rate": 1e-3, "warmup_steps": 100, "decay_steps": 150, "clip_norm": 1.0})
 
     config.training = ConfigDict({"batch_size": 8, "microbatches": 1, "seed": values["seed"], "log_every": 10})
-    # 47 steps are one pass over the stories of train; one takes a core a second or two.
+    # 47 steps are one pass over the stories of train; one takes a core one and a half to three seconds.
     config.training.update(steps=400, sampler_steps=200, validate_every=100, checkpoint_every=50)
     # A story has 19 to 554 segments, that of an example 207 in the mean.
     config.training.update(validate_examples=41, checkpoints="", buckets=6)
