@@ -173,6 +173,9 @@ def test_data_of_ones_own_is_prepared_and_trained(tmp_path, monkeypatch, capsys)
     assert cli.main([*train, *short]) == 0, capsys.readouterr().err
     evaluation = json.loads(Path("runs/people/evaluation.json").read_text())
     assert evaluation["examples"] == 50
+    capsys.readouterr()
+    exec(blocks("py", guide)[0], {"__name__": "manual"})
+    assert set(capsys.readouterr().out.split()) <= {"kitchen", "garden", "office", "cellar"}
 
 
 @pytest.mark.parametrize("setting", ABLATIONS)

@@ -23,6 +23,7 @@ FIRST = (
 )
 BESIDE = (
     "memjax.experiments.prepare",
+    "memjax.experiments.conversation",
     "memjax.experiments.family",
     "memjax.plugins",
     "memjax.training.experiment",
