@@ -2,7 +2,7 @@
 
 from statistics import mean, stdev
 
-from reproduce import RETENTION
+from rows import RETENTION
 
 
 def percent(values: list[float]) -> str:
