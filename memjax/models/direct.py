@@ -29,23 +29,21 @@ class Direct(nn.Module):
         width: of items and queries.
         head_layers: hidden layers before the answer.
         dtype: of the products.
+        shared_words: as of a `MemoryModel`.
     """
 
     shape: TaskShape
     width: int
     head_layers: int
     dtype: Any
+    shared_words: bool = field(default=False, kw_only=True)
     _asks: ClassVar[TextNetwork] = BidirectionalGRU  # what reads a question that is a text
 
     def setup(self):
         self.embed = item_embedding(self.shape, self.width, self.dtype)
-        words = self._shared()
+        words = self.embed if self.shared_words else None
         self.query = QueryEncoder(self.shape.queries, self.width, self.dtype, self._asks, words)
         self.head = Head(self.shape, self.width, self.head_layers, self.dtype, words)
-
-    def _shared(self) -> nn.Embed | None:
-        """The embedding of the stream's words, where question and candidates share it."""
-        return None
 
     def encode_query(self, query: Int[Array, "*W"]) -> Float[Array, "d"]:
         """A query as a vector: that of the item where it is one, or of its parts where they are those of items."""
@@ -68,31 +66,16 @@ def state_after(states: Float[Array, "L d"], count: Int[Array, "Q"]) -> Slots:
     return Slots(states[count, None], jnp.ones((len(count), 1), bool))
 
 
-class DirectlyReason(Direct):
-    """A GRU over the stream; its last state with the query into the head (Rehearsal Memory, appendix B).
-
-    Args:
-        shape: of the task.
-        width: of items, states and queries.
-        head_layers: hidden layers before the answer.
-        dtype: of the products.
-        shared_words: as of a `MemoryModel`.
-    """
-
-    shared_words: bool = field(default=False, kw_only=True)
-
-    def setup(self):
-        super().setup()
-        self.gru = gru_params(self, "gru", self.width, self.width)
-
-    def _shared(self) -> nn.Embed | None:
-        return self.embed if self.shared_words else None
+class WithStates(Direct):
+    """What makes a state of each item of the stream, from the left."""
 
     def states(self, stream: Stream, mask: Bool[Array, "T N"]) -> tuple[Array, Array]:
-        """The GRU's last state `[d]` and all of them `[T * N, d]`."""
-        items = embed_stream(self.embed, stream, mask).reshape(-1, self.width)
-        start = jnp.zeros_like(items, shape=(self.width,), dtype=jnp.float32)
-        return ops.gru_scan(self.gru, start, items, mask.reshape(-1))
+        """The last state `[d]` and all of them `[T * N, d]`."""
+        raise NotImplementedError(f"{type(self).__name__} has no states")
+
+
+class LastState(WithStates):
+    """What keeps the last of its `states`, and of a question on the way that up to then."""
 
     def memorize(
         self, stream: Stream, mask: Bool[Array, "T N"], *, key: Key | None = None
@@ -106,6 +89,44 @@ class DirectlyReason(Direct):
         _, states = self.states(stream, mask)
         return state_after(states, after * stream.shape[1]), jnp.zeros((), jnp.float32)
 
+
+class AllStates(WithStates):
+    """What keeps all of its `states`, and of a question on the way those up to then."""
+
+    def memorize(
+        self, stream: Stream, mask: Bool[Array, "T N"], *, key: Key | None = None
+    ) -> tuple[Slots, Float[Array, ""]]:
+        _, states = self.states(stream, mask)
+        return Slots(states, mask.reshape(-1)), jnp.zeros((), jnp.float32)
+
+    def memorize_at(
+        self, stream: Stream, mask: Bool[Array, "T N"], after: Int[Array, "Q"], *, key: Key | None = None
+    ) -> tuple[Slots, Float[Array, ""]]:
+        slots, aux_loss = self.memorize(stream, mask, key=key)
+        return read_by(slots, after * stream.shape[1]), aux_loss
+
+
+class DirectlyReason(LastState):
+    """A GRU over the stream; its last state with the query into the head (Rehearsal Memory, appendix B).
+
+    Args:
+        shape: of the task.
+        width: of items, states and queries.
+        head_layers: hidden layers before the answer.
+        dtype: of the products.
+        shared_words: as of a `MemoryModel`.
+    """
+
+    def setup(self):
+        super().setup()
+        self.gru = gru_params(self, "gru", self.width, self.width)
+
+    def states(self, stream: Stream, mask: Bool[Array, "T N"]) -> tuple[Array, Array]:
+        """The GRU's last state `[d]` and all of them `[T * N, d]`."""
+        items = embed_stream(self.embed, stream, mask).reshape(-1, self.width)
+        start = jnp.zeros_like(items, shape=(self.width,), dtype=jnp.float32)
+        return ops.gru_scan(self.gru, start, items, mask.reshape(-1))
+
     def answer(
         self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "C W"] | None = None
     ) -> Float[Array, "C"]:
@@ -113,7 +134,7 @@ class DirectlyReason(Direct):
         return self.head(feature, candidates)
 
 
-class MultiHopReason(DirectlyReason):
+class MultiHopReason(AllStates, DirectlyReason):
     """A GRU over the stream; the multi-hop reader over all of its states.
 
     Args:
@@ -130,18 +151,6 @@ class MultiHopReason(DirectlyReason):
     def setup(self):
         super().setup()
         self.reader = MultiHopReader(self.width, self.width, self.hops)
-
-    def memorize(
-        self, stream: Stream, mask: Bool[Array, "T N"], *, key: Key | None = None
-    ) -> tuple[Slots, Float[Array, ""]]:
-        _, states = self.states(stream, mask)
-        return Slots(states, mask.reshape(-1)), jnp.zeros((), jnp.float32)
-
-    def memorize_at(
-        self, stream: Stream, mask: Bool[Array, "T N"], after: Int[Array, "Q"], *, key: Key | None = None
-    ) -> tuple[Slots, Float[Array, ""]]:
-        slots, aux_loss = self.memorize(stream, mask, key=key)
-        return read_by(slots, after * stream.shape[1]), aux_loss
 
     def answer(
         self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "C W"] | None = None
@@ -163,14 +172,9 @@ class HistorySampler(Direct):
         shared_words: as of a `MemoryModel`.
     """
 
-    shared_words: bool = field(default=False, kw_only=True)
-
     def setup(self):
         super().setup()
         self.attention = additive_params(self, "attention", self.width, self.width, self.width)
-
-    def _shared(self) -> nn.Embed | None:
-        return self.embed if self.shared_words else None
 
     def memorize(
         self, stream: Stream, mask: Bool[Array, "T N"], *, key: Key | None = None

@@ -3,24 +3,22 @@
 from typing import ClassVar
 
 import flax.linen as nn
-import jax.numpy as jnp
 
 from memjax import ops
 from memjax.memories import Slots
 from memjax.memories.encoders import LSTM
 from memjax.memories.weights import additive_params
-from memjax.models.direct import Direct, read_by, state_after
+from memjax.models.direct import AllStates, LastState, WithStates
 from memjax.models.embeddings import embed_stream
 from memjax.models.readers import TextNetwork
 from memjax.ops.attention import accumulated, masked_softmax
-from memjax.typing import Array, Bool, Float, Int, Key, Stream
+from memjax.typing import Array, Bool, Float, Int, Stream
 
 
-class VideoReader(Direct):
+class VideoReader(WithStates):
     """What the three share: an LSTM over all frames, end to end, and one over the question's words.
 
-    They are yardsticks, not memories. Items may be ids too, and the question an id. A question on the way has the
-    states up to then: the LSTM reads from the left alone.
+    They are yardsticks, not memories. Items may be ids too, and the question an id.
 
     Args:
         shape: of the task.
@@ -39,47 +37,8 @@ class VideoReader(Direct):
         """The last state of the frames' LSTM, and all of them."""
         return self.frames(embed_stream(self.embed, stream, mask).reshape(-1, self.width), mask.reshape(-1))
 
-    def memorize(
-        self, stream: Stream, mask: Bool[Array, "T N"], *, key: Key | None = None
-    ) -> tuple[Slots, Float[Array, ""]]:
-        """All states, and an auxiliary loss of 0.
 
-        Args:
-            stream: the frames.
-            mask: which of them are no padding.
-            key: not needed.
-        """
-        _, states = self.states(stream, mask)
-        return Slots(states, mask.reshape(-1)), jnp.zeros((), jnp.float32)
-
-    def memorize_at(
-        self, stream: Stream, mask: Bool[Array, "T N"], after: Int[Array, "Q"], *, key: Key | None = None
-    ) -> tuple[Slots, Float[Array, ""]]:
-        """What is kept of the first segments, each time that the stream is asked.
-
-        Args:
-            stream: the frames.
-            mask: which of them are no padding.
-            after: how many segments have been read each time.
-            key: not needed.
-        """
-        slots, aux_loss = self.memorize(stream, mask, key=key)
-        return read_by(slots, after * stream.shape[1]), aux_loss
-
-    def answer(
-        self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "C W2"] | None = None
-    ) -> Float[Array, "C"]:
-        """Logits of the answers.
-
-        Args:
-            slots: what `memorize` kept.
-            query: an id, or those of the question's words.
-            candidates: those of theirs, where they are the answers.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no answer")
-
-
-class EVQA(VideoReader):
+class EVQA(LastState, VideoReader):
     """E-VQA: the last state of the frames times that of the question, `head(h_v * h_q)`.
 
     Source: ActivityNet-QA (Yu et al. 2019, 1906.02467), its extension of VQA to videos.
@@ -91,6 +50,7 @@ class EVQA(VideoReader):
         dtype: of the products.
 
     >>> import jax
+    >>> import jax.numpy as jnp
     >>> from memjax.tasks import TaskShape
     >>> shape = TaskShape(0, 2, 3, queries=9, query_words=4, answer="classes", classes=5, item_width=6)
     >>> model = EVQA(shape, width=8, head_layers=0, dtype=jnp.float32)
@@ -101,25 +61,13 @@ class EVQA(VideoReader):
     (5,)
     """
 
-    def memorize(
-        self, stream: Stream, mask: Bool[Array, "T N"], *, key: Key | None = None
-    ) -> tuple[Slots, Float[Array, ""]]:
-        last, _ = self.states(stream, mask)
-        return Slots(last[None], jnp.ones(1, bool)), jnp.zeros((), jnp.float32)
-
-    def memorize_at(
-        self, stream: Stream, mask: Bool[Array, "T N"], after: Int[Array, "Q"], *, key: Key | None = None
-    ) -> tuple[Slots, Float[Array, ""]]:
-        _, states = self.states(stream, mask)
-        return state_after(states, after * stream.shape[1]), jnp.zeros((), jnp.float32)
-
     def answer(
         self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "C W2"] | None = None
     ) -> Float[Array, "C"]:
         return self.head(slots.values[0].astype(self.dtype) * self.encode_query(query), candidates)
 
 
-class EMN(VideoReader):
+class EMN(AllStates, VideoReader):
     """E-MN: the states of the frames are the rows of an End-To-End Memory Network, that of the question asks it.
 
     `p = softmax_i(u · W_m s_i)`, `u <- u + sum_i p_i W_c s_i`, with its own W_m and W_c for each hop; `head(u)`.
@@ -134,6 +82,7 @@ class EMN(VideoReader):
         hops: how many.
 
     >>> import jax
+    >>> import jax.numpy as jnp
     >>> from memjax.tasks import TaskShape
     >>> shape = TaskShape(0, 2, 3, queries=9, query_words=4, answer="classes", classes=5, item_width=6)
     >>> model = EMN(shape, width=8, head_layers=0, dtype=jnp.float32, hops=2)
@@ -144,7 +93,7 @@ class EMN(VideoReader):
     (5,)
     """
 
-    hops: int
+    hops: int = 2
 
     def setup(self):
         super().setup()
@@ -161,7 +110,7 @@ class EMN(VideoReader):
         return self.head(asked, candidates)
 
 
-class ESA(VideoReader):
+class ESA(AllStates, VideoReader):
     """E-SA: soft attention of the question over the states of the frames.
 
     `a = softmax_i(w · tanh(W_1 u + W_2 s_i + b))`, `v = sum_i a_i s_i`, `head(v * u)`. Source: ActivityNet-QA (Yu et
@@ -174,6 +123,7 @@ class ESA(VideoReader):
         dtype: of the products.
 
     >>> import jax
+    >>> import jax.numpy as jnp
     >>> from memjax.tasks import TaskShape
     >>> shape = TaskShape(0, 2, 3, queries=9, query_words=4, answer="classes", classes=5, item_width=6)
     >>> model = ESA(shape, width=8, head_layers=0, dtype=jnp.float32)

@@ -79,7 +79,8 @@ DIRECT = {
     "msan": Direct("MSAN", _published(MSAN)),
     "e_vqa": Direct("E-VQA", lambda shape, model: EVQA(shape, model.width, model.head_layers, jnp.dtype(model.dtype))),
     "e_mn": Direct(
-        "E-MN", lambda shape, model: EMN(shape, model.width, model.head_layers, jnp.dtype(model.dtype), model.hops)
+        "E-MN",
+        lambda shape, model: EMN(shape, model.width, model.head_layers, jnp.dtype(model.dtype), hops=model.hops),
     ),
     "e_sa": Direct("E-SA", lambda shape, model: ESA(shape, model.width, model.head_layers, jnp.dtype(model.dtype))),
     "hcrn": Direct("HCRN", lambda shape, model: HCRN(shape, model.width, model.head_layers, jnp.dtype(model.dtype))),
