@@ -343,6 +343,15 @@ def memory_network(found: dict) -> list[str]:
     return lines
 
 
+def on_gpu(found: dict) -> list[str]:
+    """Accuracy in training and in tests, these by the rows of a batch, of the same run on several machines."""
+    lines = ["| on | jax | seed | training % | test % | even rows % | odd rows % |", "|---" * 7 + "|"]
+    for run in found["runs"]:
+        shares = (f"{100 * run[name]:.1f}" for name in ("training", "test", "even_rows", "odd_rows"))
+        lines.append(f"| {run['devices']} | {run['jax']} | {run['seed']} | {' | '.join(shares)} |")
+    return lines
+
+
 def sizes_of(runs: list[dict]) -> list[str]:
     """Bytes of a state, parameters, seeds and steps of a row."""
     first = runs[0]
