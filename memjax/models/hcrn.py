@@ -118,6 +118,7 @@ class HCRN(Direct):
         width: of frames, states and queries; even.
         head_layers: hidden layers before the answer.
         dtype: of the products.
+        shared_words: as of a `MemoryModel`.
         largest: subset; the paper has all sizes but that of all objects.
         subsets: t, of each size.
 

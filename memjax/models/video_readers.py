@@ -25,6 +25,7 @@ class VideoReader(WithStates):
         width: of frames, states and queries.
         head_layers: hidden layers before the answer.
         dtype: of the products.
+        shared_words: as of a `MemoryModel`.
     """
 
     _asks: ClassVar[TextNetwork] = LSTM
@@ -48,6 +49,7 @@ class EVQA(LastState, VideoReader):
         width: of frames, states and queries.
         head_layers: hidden layers before the answer.
         dtype: of the products.
+        shared_words: as of a `MemoryModel`.
 
     >>> import jax
     >>> import jax.numpy as jnp
@@ -79,6 +81,7 @@ class EMN(AllStates, VideoReader):
         width: of frames, states and queries.
         head_layers: hidden layers before the answer.
         dtype: of the products.
+        shared_words: as of a `MemoryModel`.
         hops: how many.
 
     >>> import jax
@@ -121,6 +124,7 @@ class ESA(AllStates, VideoReader):
         width: of frames, states and queries.
         head_layers: hidden layers before the answer.
         dtype: of the products.
+        shared_words: as of a `MemoryModel`.
 
     >>> import jax
     >>> import jax.numpy as jnp
