@@ -58,7 +58,7 @@ def test_the_time_constant_of_a_memory_is_still_known_as_retention(name, own):
     [("evidence", "demo", "memory"), ("evidence", "demo,memory=stm", "memory"), ("recall", "lmm", "model")],
 )
 def test_a_config_that_says_retention_is_read_as_of_today(file, arg, section):
-    mapping = runpy.run_path(str(CONFIGS / f"{file}.py"))["get_config"](arg).to_dict()
+    mapping = resolved(runpy.run_path(str(CONFIGS / f"{file}.py"))["get_config"](arg).to_dict())
     expected = from_mapping(mapping)
     own = dict(mapping[section])
     old = mapping | {section: {"retention": own.pop("time_constant"), **own}}
