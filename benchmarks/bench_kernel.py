@@ -109,11 +109,12 @@ def main(argv: list[str] | None = None) -> None:
     sizes = ((8, 8),) if options.quick else kernel_limits.SIZES[:4]
     rows: list[dict[str, Any]] = []
     found = {"machine": timing.machine() | {"device": jax.devices()[0].device_kind}, "sizes": how, "rows": rows}
-    for row in (row for chunk, width in sizes for row in rows_of(chunk, width, **how)):
-        rows.append(row)
-        print(row, flush=True)
-        if out:
-            timing.save(out, {"command": timing.command(), **found})
+    for chunk, width in sizes:
+        for row in rows_of(chunk, width, **how):
+            rows.append(row)
+            print(row, flush=True)
+            if out:
+                timing.save(out, {"command": timing.command(), **found})
 
 
 if __name__ == "__main__":

@@ -96,12 +96,27 @@ class AllStates(WithStates):
     def memorize(
         self, stream: Stream, mask: Bool[Array, "T N"], *, key: Key | None = None
     ) -> tuple[Slots, Float[Array, ""]]:
+        """All states, and an auxiliary loss of 0.
+
+        Args:
+            stream: its items.
+            mask: which of them are no padding.
+            key: not needed.
+        """
         _, states = self.states(stream, mask)
         return Slots(states, mask.reshape(-1)), jnp.zeros((), jnp.float32)
 
     def memorize_at(
         self, stream: Stream, mask: Bool[Array, "T N"], after: Int[Array, "Q"], *, key: Key | None = None
     ) -> tuple[Slots, Float[Array, ""]]:
+        """What is kept of the first segments, each time that the stream is asked.
+
+        Args:
+            stream: its items.
+            mask: which of them are no padding.
+            after: how many segments have been read each time.
+            key: not needed.
+        """
         slots, aux_loss = self.memorize(stream, mask, key=key)
         return read_by(slots, after * stream.shape[1]), aux_loss
 
