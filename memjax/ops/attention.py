@@ -250,9 +250,12 @@ def read_by_hops(
     if slot_mask is None:
         slot_mask = jnp.ones(slots.shape[0], bool)
     slots, weights = jnp.where(slot_mask[:, None], slots, 0), []
+    of_read, of_query = jnp.split(params.w_query, [slots.shape[1]])
     for hop in params.hops:
         scores_K = additive_scores(hop.attention, query[None, :], slots)[0]
         weights.append(masked_softmax(scores_K, slot_mask, axis=0))
         read = accumulated(weights[-1].astype(slots.dtype), slots)
-        query = accumulated(jnp.concatenate([read, query]).astype(slots.dtype), params.w_query).astype(query.dtype)
+        # [e; q] W_q as two products: XLA fused the concatenation with the softmax, wrongly on an H100 (jax 0.11.2).
+        both = accumulated(read.astype(slots.dtype), of_read) + accumulated(query.astype(slots.dtype), of_query)
+        query = both.astype(query.dtype)
     return jnp.asarray(weights, jnp.float32).reshape(len(weights), slots.shape[0]), query

@@ -62,6 +62,11 @@ def test_a_read_does_not_depend_on_the_order_of_the_slots(rng):
     assert_close(shuffled, ops.multi_hop_read(read, slots, query, mask), 1e-5)
 
 
+def test_a_hop_concatenates_nothing_because_gpus_compiled_that_wrongly(rng):
+    read, slots, query = cast((cases.hops(rng), rng.normal(size=(5, 3)), rng.normal(size=4)), jnp.float32)
+    assert " concatenate(" not in jax.jit(ops.multi_hop_read).lower(read, slots, query).compile().as_text()
+
+
 def test_each_hop_weighs_the_slots_as_in_the_equations(rng):
     read, slots, query = cases.hops(rng), rng.normal(size=(5, 3)), rng.normal(size=4)
     mask = np.array([True, True, False, True, False])
