@@ -18,6 +18,7 @@ EXTENSIONS = {
     "dot scores": "--config.memory.scores=dot",
     "items as embedded": "--config.model.item_scale=1 --config.memory.position_std=0.02",
 }
+LEARNED = "--config.model.embeddings=sampler"  # those of the history sampler, to begin with
 AS_LONG = "--config.training.steps=6000 --config.optimizer.decay_steps=1000"  # as rehearsal and continual
 SMALL = {
     "rehearsal": "",
@@ -36,6 +37,8 @@ MEDIUM = {
     "continual": "",
     **ABLATIONS,
     **EXTENSIONS,
+    "learned embeddings": LEARNED,
+    "learned embeddings no rehearsal": f"{LEARNED} {ABLATIONS['no rehearsal']}",
     "15% masked": "--config.rehearsal.mask_ratio=0.15",
     "gru encoder": "--config.memory.encoder=gru",
     "continual single head": "--config.memory.update_heads=1",
@@ -51,12 +54,14 @@ ONE_PASS = (
     "--config.training.validate_examples=1000"
 )
 SHORT_TOO = f"{ONE_PASS} --config.task.shortest=20 --config.training.buckets=5"
+HELD = "--config.memory.time_constant=10"  # as at `medium`: with 1, half of a slot is gone after each of 20 segments
 PAPER = {
     "rehearsal": ONE_PASS,
     "no rehearsal": f"{ONE_PASS} {ABLATIONS['no rehearsal']}",
     "dnc": ONE_PASS,
-    "short streams too": SHORT_TOO,
-    "short streams too no rehearsal": f"{SHORT_TOO} {ABLATIONS['no rehearsal']}",
+    "short streams too": f"{SHORT_TOO} {HELD}",
+    "short streams too no rehearsal": f"{SHORT_TOO} {HELD} {ABLATIONS['no rehearsal']}",
+    "short streams too learned embeddings": f"{SHORT_TOO} {HELD} {LEARNED} --config.training.sampler_steps=10000",
     "short streams too dnc": SHORT_TOO,
 }
 VARIANTS = {

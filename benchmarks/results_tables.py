@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import downstream_tables as downstream
+import evidence_tables as evidence
 import tables_of_runs as runs
 import tables_of_times as times
 
@@ -16,14 +17,15 @@ ROOT = Path(__file__).parents[1]
 EVIDENCE = ("evidence_memories", "evidence_small")  # all memories on one task
 # What a table is called, its file or files in results/, and who writes it.
 TABLES = {
-    "demo": ("evidence_demo", runs.evidence),
-    "small": ("evidence_small", runs.evidence),
-    "paper": ("evidence_paper", runs.evidence),
-    "slots": ("evidence_small", runs.slots),
-    "medium": ("evidence_medium", runs.slots),
-    "gradients": ("loss_gradients", runs.gradients),
-    "memories": (EVIDENCE, runs.rehearsed),
-    "steps": (EVIDENCE, runs.steps_needed),
+    "demo": ("evidence_demo", evidence.evidence),
+    "small": ("evidence_small", evidence.evidence),
+    "paper": ("evidence_paper", evidence.evidence),
+    "slots": ("evidence_small", evidence.slots),
+    "medium": ("evidence_medium", evidence.slots),
+    "medium_steps": ("evidence_medium", evidence.steps_by_seed),
+    "gradients": ("loss_gradients", evidence.gradients),
+    "memories": (EVIDENCE, evidence.rehearsed),
+    "steps": (EVIDENCE, evidence.steps_needed),
     "recommendation": ("recommendation", downstream.recommendation),
     "learners": ("learners", downstream.learners),
     "stories": ("stories", downstream.stories),
@@ -100,7 +102,7 @@ def facts(memory: str) -> str:
         f"| a token, forward | {forward['us_per_token']:.1f} us |",
         f"| a token, with its gradient | {gradient['us_per_token']:.1f} us |",
     ]
-    for label, accuracy in runs.accuracies(memory, *map(load, EVIDENCE)).items():
+    for label, accuracy in evidence.accuracies(memory, *map(load, EVIDENCE)).items():
         lines.append(f"| evidence, small, {label} | {accuracy} |")
     errors = runs.errors_by_task(load("babi_memories")).get(memory, {})
     told = ", ".join(f"{error} (task {task})" for task, error in errors.items())

@@ -19,49 +19,6 @@ def by_row(runs: dict) -> dict[str, list[dict]]:
     return rows
 
 
-def evidence(found: dict) -> list[str]:
-    """Accuracy by the half and the quarter of the stream that the evidence lies in."""
-    places = [("half", "early"), ("half", "later"), *(("quarter", q) for q in ("1st", "2nd", "3rd", "4th"))]
-    names = [name if tag == "half" else f"{name} quarter" for tag, name in places]
-    head = ["", *(f"{name} %" for name in (*names, "all")), "seeds", "steps"]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for row, runs in by_row(found["runs"]).items():
-        split = [[run["metrics"]["tags"][tag][name]["accuracy"] for run in runs] for tag, name in places]
-        every = [run["metrics"]["accuracy"] for run in runs]
-        cells = [row, *map(percent, (*split, every)), str(len(runs)), f"{runs[0]['step']:,}"]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
-
-
-def slots(found: dict) -> list[str]:
-    """Accuracy where a border is crossed and where none is, and what the rehearser knows from the slots."""
-    places = [("border", "inside"), ("border", "crossing"), ("half", "early"), ("half", "later")]
-    losses = ("recollection", "familiarity")
-    head = ["", *(f"{name} %" for _, name in places), "all %", *losses, "seeds", "steps"]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for row, runs in by_row(found["runs"]).items():
-        shares = [[of_tag(run, *place) for run in runs] for place in places]
-        shares.append([run["metrics"]["accuracy"] for run in runs])
-        lost = [[run["losses"].get(f"{name}_loss") for run in runs] for name in losses]
-        cells = [percent(values) if None not in values else "-" for values in shares]
-        cells += [f"{mean(values):.2f}" if None not in values else "-" for values in lost]
-        lines.append(f"| {' | '.join([row, *cells, str(len(runs)), format(runs[0]['step'], ',')])} |")
-    return lines
-
-
-def gradients(found: dict) -> list[str]:
-    """How hard each loss pulls at the memory of a run, and the cosines between these pulls."""
-    first = next(iter(found["runs"].values()))
-    names, pairs = list(first["norm"]), list(first["cosine"])
-    head = ["run", "step", *names, *pairs]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for run, measured in found["runs"].items():
-        norms = [f"{measured['norm'][name]:.2f}" for name in names]
-        cosines = [f"{measured['cosine'][pair]:.2f}" for pair in pairs]
-        lines.append(f"| {' | '.join([run, format(measured['step'], ','), *norms, *cosines])} |")
-    return lines
-
-
 def needle_gates(found: dict) -> list[str]:
     """What each head of a run writes and forgets, how many characters are right, and from states put together."""
     heads = next(iter(found["runs"].values()))["heads"]
@@ -88,30 +45,6 @@ def of_values(runs: list[dict], tag: str, values: list[str]) -> list[str]:
     """Accuracy of a row's runs at each value of a tag, "-" where they were not tested."""
     found = ([of_tag(run, tag, value) for run in runs] for value in values)
     return ["-" if None in accuracies else percent(accuracies) for accuracies in found]
-
-
-def every_memory(memories: dict, small: dict) -> dict[str, list[dict]]:
-    """The runs on evidence, small, at 3,000 steps, of every memory and of every memory without rehearsal."""
-    rows = by_row(small["runs"])
-    printed = {"rehearsal": "rehearsal", "rehearsal no rehearsal": "no rehearsal", "continual": "continual"}
-    own = {name: f"{row} as printed" for name, row in printed.items()}
-    return by_row(memories["runs"]) | {name: rows[row] for name, row in own.items()}
-
-
-def rehearsed(memories: dict, small: dict) -> list[str]:
-    """Accuracy of every memory with and without rehearsal, and its sizes; the best first."""
-    head = ["memory", "rehearsed %", "not rehearsed %", "seeds", "parameters", "state bytes"]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    rows = every_memory(memories, small)
-    accuracy = {row: [run["metrics"]["accuracy"] for run in runs] for row, runs in rows.items()}
-    for memory in sorted({row.split()[0] for row in rows}, key=lambda memory: -mean(accuracy.get(memory, [0]))):
-        both = (memory, f"{memory} no rehearsal")
-        cells = [percent(accuracy[row]) if row in rows else "-" for row in both]
-        seeds = ", ".join(str(len(accuracy[row])) for row in both if row in rows)
-        run = next(rows[row][0] for row in both if row in rows)
-        sizes = f"{run['parameters']:,} | {run['state_bytes']:,}"
-        lines.append(f"| {' | '.join([memory, *cells, seeds, sizes])} |")
-    return lines
 
 
 def babi(found: dict) -> list[str]:
@@ -154,50 +87,6 @@ def joint(found: dict) -> list[str]:
         cells = [row, *(f"{100 * error:.1f}" for error in errors), f"{100 * mean(errors):.1f}"]
         cells += [f"{sum(error > 0.05 for error in errors)}", f"{len(runs)}", f"{runs[0]['step']:,}"]
         lines.append(f"| {' | '.join(cells)} |")
-    return lines
-
-
-def accuracies(memory: str, memories: dict, small: dict) -> dict[str, str]:
-    """Accuracy on evidence, small, of one memory, rehearsed and not."""
-    rows = every_memory(memories, small)
-    own = {"rehearsed": rows.get(memory), "not rehearsed": rows.get(f"{memory} no rehearsal")}
-    return {
-        label: f"{percent([run['metrics']['accuracy'] for run in runs])} % right, {len(runs)} seeds"
-        for label, runs in own.items()
-        if runs
-    }
-
-
-def learning(memories: dict, small: dict) -> dict[str, list[tuple[int, float]]]:
-    """Validation accuracy by the step, the mean over the seeds, of every memory, rehearsed and not."""
-    curves = {}
-    for row, runs in every_memory(memories, small).items():
-        together = zip(*(run["validation"] for run in runs), strict=True)
-        curves[row] = [(points[0][0], mean(accuracy for _, accuracy in points)) for points in together]
-    return curves
-
-
-def steps_needed(memories: dict, small: dict) -> list[str]:
-    """After how many steps each memory had answered so many validation questions, in the mean over its seeds."""
-    goals = (0.5, 0.8, 0.9, 0.95)
-    head = [
-        "memory, rehearsed",
-        *(f"{100 * goal:.0f} %" for goal in goals),
-        "not rehearsed, 80 %",
-        "rehearsed, at the end %",
-    ]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    curves = learning(memories, small)
-
-    def first(row: str, goal: float) -> float:
-        return next((step for step, accuracy in curves.get(row, ()) if accuracy >= goal), float("inf"))
-
-    names = sorted({row.split()[0] for row in curves}, key=lambda row: (first(row, 0.8), -curves[row][-1][1]))
-    for memory in names:
-        cells = [first(memory, goal) for goal in goals] + [first(f"{memory} no rehearsal", 0.8)]
-        told = ["not yet" if step == float("inf") else f"{step:,}" for step in cells]
-        told[-1] = told[-1] if f"{memory} no rehearsal" in curves else "-"
-        lines.append(f"| {' | '.join([memory, *told, f'{100 * curves[memory][-1][1]:.1f}'])} |")
     return lines
 
 

@@ -288,6 +288,7 @@ def test_a_config_is_not_changed_by_reading_it():
         ({"rehearsal__recollection": 0, "rehearsal__familiarity": 0}, False, False),
         ({"rehearsal__recollection": 0}, True, True),
         ({"rehearsal__sampler": "random"}, True, False),
+        ({"model__embeddings": "sampler", "rehearsal__fragments": 0}, False, True),
         ({"system": "directly"}, False, False),
     ],
     ids=str,

@@ -174,13 +174,13 @@ def test_the_signatures_are_those_of_the_source(tools):
 
 def test_what_memories_learned_is_told_for_the_right_one(tools):
     """Against a reading of the file of its own."""
-    load, runs = tools("results_tables").load, tools("tables_of_runs")
+    load, evidence = tools("results_tables").load, tools("evidence_tables")
     found = [run for run in load("evidence_memories")["runs"].values() if run["row"] == "ntm"]
     mean = 100 * statistics.mean(run["metrics"]["accuracy"] for run in found)
     (line,) = [line for line in tools("results_tables").markdown("memories").splitlines() if line.startswith("| ntm ")]
     assert line.startswith(f"| ntm | {mean:.1f} ±")
     assert f"{mean:.1f} ±" in tools("results_tables").facts("ntm")
-    curve = runs.learning(load("evidence_memories"), load("evidence_small"))["ntm"]
+    curve = evidence.learning(load("evidence_memories"), load("evidence_small"))["ntm"]
     at_half = next(step for step, accuracy in curve if accuracy >= 0.5)
     (line,) = [line for line in tools("results_tables").markdown("steps").splitlines() if line.startswith("| ntm ")]
     assert line.startswith(f"| ntm | {at_half:,} |")

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import evidence_tables
 import matplotlib
 import results_tables
 import tables_of_runs
@@ -29,7 +30,7 @@ def _save(figure, path: Path) -> None:
 
 def _learning():
     """Validation accuracy on evidence, small, by the step; one panel with rehearsal, one without."""
-    curves = tables_of_runs.learning(*map(results_tables.load, results_tables.EVIDENCE))
+    curves = evidence_tables.learning(*map(results_tables.load, results_tables.EVIDENCE))
     figure, panels = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True)
     names = sorted({row.split()[0] for row in curves})
     colours = dict(zip(names, (*matplotlib.colormaps["tab20"].colors[::2], (0, 0, 0)), strict=False))
@@ -48,7 +49,7 @@ def _learning():
 def _cost():
     """Accuracy on evidence, small, against what a token costs with its gradient; the area is the bytes of state."""
     cost = {row["memory"]: row for row in results_tables.load("bench_memories")["rows"] if row["job"] == "gradient"}
-    rows = tables_of_runs.every_memory(*map(results_tables.load, results_tables.EVIDENCE))
+    rows = evidence_tables.every_memory(*map(results_tables.load, results_tables.EVIDENCE))
     figure, panel = plt.subplots(figsize=(8, 4.4))
     for name, row in cost.items():
         accuracy = 100 * sum(run["metrics"]["accuracy"] for run in rows[name]) / len(rows[name])

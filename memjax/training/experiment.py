@@ -14,6 +14,7 @@ import numpy as np
 from etils import epath
 from rich.console import Console
 
+from memjax import __version__
 from memjax.errors import remark
 from memjax.files import writing
 from memjax.training import checkpoint, runs
@@ -22,7 +23,7 @@ from memjax.training.processes import by_first, require_shared
 from memjax.training.sharding import fetch
 from memjax.typing import Params, Split
 
-VERSIONS = ("memjax", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint")
+LIBRARIES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint")
 
 
 def train(experiment: Experiment, folder: Path, console: Console, profile: bool = False) -> Params:
@@ -81,6 +82,12 @@ def _taken(folder: Path, experiment: Experiment) -> Iterator[None]:
             raise
 
 
+def versions() -> dict[str, str]:
+    """Of what has computed; of memjax also where it is not installed but on PYTHONPATH."""
+    found = {name: metadata.version(name) for name in LIBRARIES}
+    return {"memjax": __version__, **found, "python": platform.python_version()}
+
+
 def evaluate(
     experiment: Experiment, folder: Path, split: Split = "test", file: str = "evaluation.json", command: str = ""
 ) -> dict[str, Any]:
@@ -118,7 +125,7 @@ def evaluate(
         "metrics": metrics,
         "report": experiment.recipe.report,
         "command": command,
-        "versions": {name: metadata.version(name) for name in VERSIONS} | {"python": platform.python_version()},
+        "versions": versions(),
         "devices": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
     }
     result |= experiment.recipe.facts(params, metrics, split)

@@ -93,6 +93,7 @@ def test_every_ablation_of_the_papers_is_listed():
         "rehearsal.fragments", "rehearsal.sampler", "rehearsal.familiarity", "rehearsal.recollection",
         "rehearsal.mask_ratio", "memory.encoder", "memory.update_heads", "memory.slots", "task.segment",
         "memory.normalize", "memory.momentum", "memory.forgetting", "memory.context", "memory.scores",
+        "model.embeddings",
     }  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Evaluation against a plain loop over the examples."""
 
 import functools
+from importlib import metadata
 from types import SimpleNamespace
 
 import jax
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from training.tiny import Unequal, layout_of, random_params, tiny
 
+import memjax
 from memjax.config import MeshConfig
 from memjax.experiments.prepare import prepare
 from memjax.experiments.stream_qa import (
@@ -23,6 +25,7 @@ from memjax.experiments.stream_qa import (
 )
 from memjax.memories import memorize
 from memjax.training.evaluate import MetricSums, make_evaluator
+from memjax.training.experiment import versions
 from memjax.training.objective import answer_metrics
 from memjax.training.sharding import make_mesh
 
@@ -214,3 +217,15 @@ def test_buckets_change_no_metric_and_no_prediction(limit):
     np.testing.assert_array_equal(told_in_buckets, told)
     np.testing.assert_allclose(cut.pop("answer_loss"), whole.pop("answer_loss"), rtol=1e-6)
     assert cut == whole and len(set(told.tolist())) > 1
+
+
+def test_versions_are_told_where_memjax_is_not_installed(monkeypatch):
+    """A clone on PYTHONPATH: after hours of training its evaluation ended in a traceback."""
+
+    def version(name, known=metadata.version):
+        if name == "memjax":
+            raise metadata.PackageNotFoundError(name)
+        return known(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    assert versions()["memjax"] == memjax.__version__ and versions()["jax"] == jax.__version__

@@ -102,6 +102,8 @@ class ModelConfig:
         words: of a task whose questions and candidates are texts of the stream's words: "own" embeddings of the stream,
             the questions and the candidates; one that is "shared"; or one that is "fixed", of vectors that the task
             makes of its texts, and not trained.
+        embeddings: of items and questions, where the training of a memory begins: "random", or as the history "sampler"
+            has learned them, which is trained first then, whether it draws fragments or not.
     """
 
     width: int = 64
@@ -110,6 +112,7 @@ class ModelConfig:
     dtype: DtypeName = "float32"
     item_scale: float = 1.0
     words: Literal["own", "shared", "fixed"] = "own"
+    embeddings: Literal["random", "sampler"] = "random"
 
     def __post_init__(self):
         check_widths(self, "width")
@@ -211,9 +214,14 @@ class StreamQAConfig:
         return self.system == "memory" and self.rehearsal.fragments > 0 and weighted
 
     @property
+    def chooses(self) -> bool:
+        """Whether a history sampler draws what is rehearsed."""
+        return self.rehearses and self.rehearsal.sampler == "history"
+
+    @property
     def needs_sampler(self) -> bool:
         """Whether a history sampler is trained first."""
-        return self.rehearses and self.rehearsal.sampler == "history"
+        return self.chooses or self.model.embeddings == "sampler"
 
 
 def check_stream_qa(config: StreamQAConfig) -> None:
@@ -222,6 +230,10 @@ def check_stream_qa(config: StreamQAConfig) -> None:
     require(
         config.system != "memory" or model.width % rehearsal.heads == 0,
         f"config.model.width {model.width} must be a multiple of config.rehearsal.heads {rehearsal.heads}",
+    )
+    require(
+        config.system == "memory" or model.embeddings == "random",
+        f"config.model.embeddings={model.embeddings} is for memories, config.system is {config.system!r}",
     )
     require(
         config.system != "memory" or config.rehearses or rehearsal.answer > 0,

@@ -9,6 +9,7 @@ from memjax.experiments.family import Compared, Family
 from memjax.experiments.stream_qa.answer_measures import cut_to, measure_answer, trimmed
 from memjax.experiments.stream_qa.fixed_words import check_words, with_fixed_words
 from memjax.experiments.stream_qa.item_ranking import Ranked, rank_items
+from memjax.experiments.stream_qa.learned_embeddings import with_learned_embeddings
 from memjax.experiments.stream_qa.rehearsal_objective import (
     answer_objective,
     init_params,
@@ -55,10 +56,13 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
     if sampler:
         phases.append(_phase("sampler", training.sampler_steps, sampler, answer_objective(sampler), stream=1))
     if isinstance(model, MemoryModel):
-        loss = rehearsal_objective(model, config.rehearsal, config.rehearses, sampler)
+        chooses = sampler if config.chooses else None
+        loss = rehearsal_objective(model, config.rehearsal, config.rehearses, chooses)
     else:
         loss = answer_objective(model)
     phases.append(_phase("train", training.steps, model, loss))
+    if config.model.embeddings == "sampler":
+        phases[-1] = with_learned_embeddings(phases[-1])
     if config.model.words == "fixed":
         phases = with_fixed_words(config, task, phases)
 
@@ -94,7 +98,7 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
 def _notes(config: StreamQAConfig, shape: TaskShape) -> tuple[str, ...]:
     """That nothing is chosen where all segments are rehearsed: the sampler's phase is then wasted."""
     fragments, later = config.rehearsal.fragments, shape.segments - shape.segments // 2
-    if not config.needs_sampler or fragments < 2 * later:
+    if not config.chooses or fragments < 2 * later:
         return ()
     fewer = f"give fewer than {2 * later} fragments" if later > 1 else "give longer streams"
     return (
