@@ -18,7 +18,7 @@ EXTENSIONS = {
     "dot scores": "--config.memory.scores=dot",
     "items as embedded": "--config.model.item_scale=1 --config.memory.position_std=0.02",
 }
-LEARNED = "--config.model.embeddings=sampler"  # those of the history sampler, to begin with
+RANDOM = "--config.model.embeddings=random"  # to begin with; at `medium` they are the history sampler's
 AS_LONG = "--config.training.steps=6000 --config.optimizer.decay_steps=1000"  # as rehearsal and continual
 SMALL = {
     "rehearsal": "",
@@ -37,8 +37,6 @@ MEDIUM = {
     "continual": "",
     **ABLATIONS,
     **EXTENSIONS,
-    "learned embeddings": LEARNED,
-    "learned embeddings no rehearsal": f"{LEARNED} {ABLATIONS['no rehearsal']}",
     "15% masked": "--config.rehearsal.mask_ratio=0.15",
     "gru encoder": "--config.memory.encoder=gru",
     "continual single head": "--config.memory.update_heads=1",
@@ -47,6 +45,8 @@ MEDIUM = {
         for name in BASELINES
         for kind, flags in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
     },
+    **{f"random embeddings {row}": f"{RANDOM} {flags}" for row, flags in ABLATIONS.items()},
+    **{f"random embeddings {row}": RANDOM for row in ("rehearsal", "continual", "surprise")},
 }
 # 7,500 steps of 64 are one pass over the 480,000 streams of train.
 ONE_PASS = (
@@ -55,19 +55,30 @@ ONE_PASS = (
 )
 SHORT_TOO = f"{ONE_PASS} --config.task.shortest=20 --config.training.buckets=5"
 HELD = "--config.memory.time_constant=10"  # as at `medium`: with 1, half of a slot is gone after each of 20 segments
+LEARNED = f"--config.task.shortest=20 --config.training.buckets=5 {HELD} --config.model.embeddings=sampler"
+LONG_SAMPLER = "--config.training.sampler_steps=10000"
+# What two cores can do in two hours: 128,000 streams.
+QUARTER_PASS = (
+    "--config.training.steps=4000 --config.training.batch_size=32 --config.optimizer.decay_steps=1000 "
+    f"--config.training.validate_examples=1000 {LEARNED} {LONG_SAMPLER}"
+)
 PAPER = {
     "rehearsal": ONE_PASS,
     "no rehearsal": f"{ONE_PASS} {ABLATIONS['no rehearsal']}",
     "dnc": ONE_PASS,
     "short streams too": f"{SHORT_TOO} {HELD}",
     "short streams too no rehearsal": f"{SHORT_TOO} {HELD} {ABLATIONS['no rehearsal']}",
-    "short streams too learned embeddings": f"{SHORT_TOO} {HELD} {LEARNED} --config.training.sampler_steps=10000",
+    "learned embeddings": f"{ONE_PASS} {LEARNED} {LONG_SAMPLER}",
+    "learned embeddings no rehearsal": f"{ONE_PASS} {LEARNED} {LONG_SAMPLER} {ABLATIONS['no rehearsal']}",
+    "quarter pass learned embeddings": QUARTER_PASS,
+    "quarter pass learned embeddings no rehearsal": f"{QUARTER_PASS} {ABLATIONS['no rehearsal']}",
     "short streams too dnc": SHORT_TOO,
 }
 VARIANTS = {
     **{name + kind: f",memory={name}" for name in BASELINES for kind in ("", " no rehearsal")},
     "continual": ",memory=continual",
     "continual single head": ",memory=continual",
+    **{f"random embeddings {name}": f",memory={name}" for name in ("continual", "surprise")},
     "continual as printed": ",memory=continual,printed=1",
     **{f"{row} as printed": ",printed=1" for row in ("rehearsal", *ABLATIONS)},
     "short streams too dnc": ",memory=dnc",

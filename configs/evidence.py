@@ -81,7 +81,9 @@ def get_config(arg: str = "demo") -> ConfigDict:
     slots = 10 if variant == "medium" else 20
     config.memory = ConfigDict(memory_settings(values["memory"], slots, SMALL if on_cpu else LARGE, own_sizes))
     config.model = ConfigDict({"width": 64 if on_cpu else 128, "hops": 2, "head_layers": 0, "dtype": "float32"})
-    config.model.update(words="own", embeddings="random")
+    # Of 200 facts a memory is slow to learn embeddings: with random ones it guesses for thousands of steps.
+    learned = variant == "medium" and values["system"] == "memory" and not values["printed"]
+    config.model.update(words="own", embeddings="sampler" if learned else "random")
     config.model.item_scale = config.model.width**0.5 if extended else 1.0
 
     config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})
