@@ -18,6 +18,7 @@ EXTENSIONS = {
     "dot scores": "--config.memory.scores=dot",
     "items as embedded": "--config.model.item_scale=1 --config.memory.position_std=0.02",
 }
+CURRICULUM = "--config.task.train=960 --config.task.curriculum=96000"  # 6,000 steps of 32, half of them growing
 RANDOM = "--config.model.embeddings=random"  # to begin with; at `medium` they are the history sampler's
 AS_LONG = "--config.training.steps=6000 --config.optimizer.decay_steps=1000"  # as rehearsal and continual
 SMALL = {
@@ -46,6 +47,8 @@ MEDIUM = {
         for kind, flags in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
     },
     **{f"random embeddings {row}": f"{RANDOM} {flags}" for row, flags in ABLATIONS.items()},
+    "random embeddings no rehearsal curriculum": f"{RANDOM} {ABLATIONS['no rehearsal']} {CURRICULUM}",
+    "random embeddings curriculum": f"{RANDOM} {CURRICULUM}",
     **{f"random embeddings {row}": RANDOM for row in ("rehearsal", "continual", "surprise")},
 }
 # 7,500 steps of 64 are one pass over the 480,000 streams of train.
@@ -57,11 +60,6 @@ SHORT_TOO = f"{ONE_PASS} --config.task.shortest=20 --config.training.buckets=5"
 HELD = "--config.memory.time_constant=10"  # as at `medium`: with 1, half of a slot is gone after each of 20 segments
 LEARNED = f"--config.task.shortest=20 --config.training.buckets=5 {HELD} --config.model.embeddings=sampler"
 LONG_SAMPLER = "--config.training.sampler_steps=10000"
-# What two cores can do in two hours: 128,000 streams.
-QUARTER_PASS = (
-    "--config.training.steps=4000 --config.training.batch_size=32 --config.optimizer.decay_steps=1000 "
-    f"--config.training.validate_examples=1000 {LEARNED} {LONG_SAMPLER}"
-)
 PAPER = {
     "rehearsal": ONE_PASS,
     "no rehearsal": f"{ONE_PASS} {ABLATIONS['no rehearsal']}",
@@ -70,8 +68,9 @@ PAPER = {
     "short streams too no rehearsal": f"{SHORT_TOO} {HELD} {ABLATIONS['no rehearsal']}",
     "learned embeddings": f"{ONE_PASS} {LEARNED} {LONG_SAMPLER}",
     "learned embeddings no rehearsal": f"{ONE_PASS} {LEARNED} {LONG_SAMPLER} {ABLATIONS['no rehearsal']}",
-    "quarter pass learned embeddings": QUARTER_PASS,
-    "quarter pass learned embeddings no rehearsal": f"{QUARTER_PASS} {ABLATIONS['no rehearsal']}",
+    "curriculum": f"{ONE_PASS} {LEARNED} {LONG_SAMPLER} --config.task.curriculum=240000",
+    "curriculum no rehearsal": f"{ONE_PASS} {LEARNED} {LONG_SAMPLER} --config.task.curriculum=240000 "
+    f"{ABLATIONS['no rehearsal']}",
     "short streams too dnc": SHORT_TOO,
 }
 VARIANTS = {

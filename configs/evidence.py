@@ -72,7 +72,7 @@ def get_config(arg: str = "demo") -> ConfigDict:
     config.task.arrangement = "discrete" if values["discrete"] else "consecutive"
     config.task.update(train=400, valid=5, test=20, seed=0)
     # In streams of full length alone nothing was learned in 2,000 steps: short ones tell first what evidence is.
-    config.task.shortest = 20 if variant == "medium" else 0
+    config.task.update(shortest=20 if variant == "medium" else 0, curriculum=0)
 
     if variant == "medium":
         reading = reading | {"time_constant": 10.0}  # with 1, half of a slot is gone after each of 20 segments

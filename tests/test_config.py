@@ -160,8 +160,8 @@ def test_a_missing_setting_has_its_classs_default_or_is_one_line_that_names_it(p
     if section == "memory" and key not in ("name", "slots"):  # a size of its own has the default of its class
         default = getattr(memories.registry["rehearsal"], key)
         assert from_mapping(given).memory.sizes[key] == default == to_mapping(from_mapping(given))["memory"][key]
-    elif path == "task.shortest":  # of a task's settings the one with a default
-        assert from_mapping(given).task.shortest == 0 == to_mapping(from_mapping(given))["task"]["shortest"]
+    elif path in ("task.shortest", "task.curriculum"):  # of a task's settings those with a default
+        assert getattr(from_mapping(given).task, key) == 0 == to_mapping(from_mapping(given))["task"][key]
     elif section not in ("memory", "task") and key not in ("steps", "sampler_steps"):  # the sampler needs some
         default = getattr(type(getattr(tiny(), section)), key)
         assert to_mapping(from_mapping(given | {"rehearsal": given["rehearsal"]}))[section][key] == default

@@ -39,6 +39,9 @@ class EvidenceSpec:
         seed: of what is drawn.
         shortest: the least length of a training stream, in facts; how many segments one has is drawn from there on. 0
             for none shorter than `length`, which is that of valid and test.
+        curriculum: how many training examples there are, read in their order, until the longest stream has grown from
+            `shortest` to `length`; of each the query and the answer are drawn then. 0 for all lengths from the start,
+            in any order. Give `train` as many examples as training reads: a second pass begins with the shortest again.
 
     Raises:
         MemjaxError: for what is out of range, and for sizes that contradict each other.
@@ -57,6 +60,7 @@ class EvidenceSpec:
     test: int
     seed: int
     shortest: int = 0
+    curriculum: int = 0
 
     def __post_init__(self):
         sizes = ("facts", "length", "queries", "answers", "evidence", "groups", "segment", "train", "valid", "test")
@@ -81,6 +85,8 @@ class EvidenceSpec:
         require(
             0 <= self.shortest <= self.length, f"shortest must be from 0 to length {self.length}, not {self.shortest}"
         )
+        at_least(self, 0, "curriculum")
+        require(self.shortest > 0 or not self.curriculum, "a curriculum needs shorter streams: give shortest above 0")
         for name in ("length", "shortest") if self.shortest else ("length",):
             length = getattr(self, name)
             need = self.evidence if self.arrangement == "consecutive" else max(int(0.2 * length), self.evidence)
@@ -93,20 +99,22 @@ class EvidenceSpec:
 class Evidence:
     """The task's examples, each a function of (spec, split, index): implements `memjax.tasks.Task`.
 
-    An example of index i has the logic chain (query, answer) number `i % (queries * answers)`. Its evidence lies
-    in the early or the later half, equally likely, as the tag "half" says; tag "quarter" says where its middle lies,
-    and "border" whether it lies inside one segment or crosses the border of two.
+    An example of index i has the logic chain (query, answer) number `i % (queries * answers)`, or in a curriculum one
+    that is drawn, since neighbours share a batch there. Its evidence lies in the early or the later half, equally
+    likely, as the tag "half" says; tag "quarter" says where its middle lies, and "border" whether it lies inside one
+    segment or crosses the border of two.
 
     Attributes:
         spec: its settings.
         shape: of its batches.
         chains: the evidence of each (query, answer), `[R_q, R_a, R_c]`.
+        ordered: whether training reads the examples in their order: for a curriculum.
     """
 
     notes = ()
 
     def __init__(self, spec: EvidenceSpec):
-        self.spec = spec
+        self.spec, self.ordered = spec, spec.curriculum > 0
         self.shape = TaskShape(
             items=spec.facts,
             segments=math.ceil(spec.length / spec.segment),
@@ -132,7 +140,7 @@ class Evidence:
 
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
         spec, indices = self.spec, check_indices(indices, self.size(split), split)
-        query, answer = np.divmod(indices % (spec.queries * spec.answers), spec.answers)
+        query, answer = np.divmod(self._chain_numbers(split, indices), spec.answers)
         keys, lengths = example_keys(spec.seed, 1, split, indices), self._lengths(split, indices)
 
         facts = np.empty((len(indices), spec.length), np.int64)
@@ -168,14 +176,23 @@ class Evidence:
             "border": crossing.astype(np.int32),
         }
 
+    def _chain_numbers(self, split: Split, indices: np.ndarray) -> np.ndarray:
+        """Which (query, answer) each example asks for."""
+        chains = self.spec.queries * self.spec.answers
+        if split != "train" or not self.ordered:
+            return indices % chains
+        return (uniform(example_keys(self.spec.seed, 8, split, indices), 1)[:, 0] * chains).astype(np.int64)
+
     def _lengths(self, split: Split, indices: np.ndarray) -> np.ndarray:
         """The lengths of streams, in facts."""
         spec = self.spec
         if split != "train" or not spec.shortest:
             return np.full(len(indices), spec.length)
         fewest = -(-spec.shortest // spec.segment)
+        grown = np.minimum(1, indices / spec.curriculum) if spec.curriculum else 1
+        further = np.floor(grown * (self.shape.segments - fewest))
         u = uniform(example_keys(spec.seed, 7, split, indices), 1)[:, 0]
-        segments = fewest + (u * (self.shape.segments - fewest + 1)).astype(np.int64)
+        segments = fewest + (u * (further + 1)).astype(np.int64)
         return np.minimum(segments * spec.segment, spec.length)
 
     def _draw(

@@ -13,7 +13,7 @@ from memjax.tasks.evidence import Evidence, EvidenceSpec
 from memjax.tasks.random import fold, mix, uniform
 from memjax.tasks.stream_task import check_batch
 
-VARIANTS = ("demo", "small", "paper", "long")
+VARIANTS = ("demo", "small", "medium", "paper", "long")
 both = pytest.mark.parametrize("discrete", [0, 1])
 
 
@@ -58,7 +58,8 @@ def test_the_evidence_of_the_answer_is_there_and_that_of_no_other_answer(variant
     spec, batch = one.spec, spread(one, "train", 16 if variant in ("paper", "long") else 64)
     check_batch(one.shape, batch)
     for i in range(len(batch["label"])):
-        stream = batch["stream"][i].reshape(-1)[: spec.length]
+        length = batch["mask"][i].sum()  # of `medium` some are shorter
+        stream = batch["stream"][i].reshape(-1)[:length]
         chains = one.chains[batch["query"][i]]
         for answer, evidence in enumerate(chains):
             places = places_of(stream, evidence, spec.arrangement)
@@ -67,10 +68,10 @@ def test_the_evidence_of_the_answer_is_there_and_that_of_no_other_answer(variant
                 continue
             assert places
             later = batch["half"][i] == 1
-            inside = [p for p in places if (p >= spec.length // 2) == later]
+            inside = [p for p in places if (p >= length // 2) == later]
             assert inside, "not in the half that the tag says"
             if spec.arrangement == "consecutive":
-                quarters = {min(int((p + (spec.evidence - 1) / 2) * 4 // spec.length), 3) for p in inside}
+                quarters = {min(int((p + (spec.evidence - 1) / 2) * 4 // length), 3) for p in inside}
                 assert batch["quarter"][i] in quarters
                 assert batch["border"][i] in {
                     p // spec.segment < (p + spec.evidence - 1) // spec.segment for p in inside
@@ -169,7 +170,9 @@ def test_every_shipped_size_has_the_shapes_it_says(variant, discrete):
         assert one.size(split) == getattr(spec, split) * spec.queries * spec.answers
         batch = spread(one, split, 4)
         assert batch["stream"].shape == batch["mask"].shape == (4, shape.segments, shape.segment)
-        assert batch["mask"].sum() == 4 * spec.length
+        lengths = batch["mask"].sum((1, 2))
+        shorter = split == "train" and spec.shortest > 0
+        assert (lengths >= (spec.shortest if shorter else spec.length)).all() and (lengths <= spec.length).all()
         assert {name: str(batch[name].dtype) for name in batch} == dict.fromkeys(batch, "int32") | {"mask": "bool"}
         for tag, values in shape.tags.items():
             assert batch[tag].min() >= 0 and batch[tag].max() < len(values)
@@ -180,6 +183,39 @@ def test_a_length_that_segments_do_not_divide_is_padded():
     batch = one.examples("train", np.arange(5))
     assert batch["mask"].shape == (5, 6, 4)
     np.testing.assert_array_equal(batch["mask"].reshape(5, -1), [[True] * 22 + [False] * 2] * 5)
+
+
+def test_streams_of_training_may_be_shorter_and_all_lengths_are_as_frequent():
+    shorter = Evidence(small_spec(shortest=8, train=200))  # of segments of 4, 22 long
+    lengths = shorter.lengths("train")
+    assert list(np.unique(lengths)) == [2, 3, 4, 5, 6]
+    assert np.bincount(lengths)[2:].min() > 0.8 * len(lengths) / 5
+    batch = spread(shorter, "train", 50)
+    facts = batch["mask"].sum((1, 2))
+    assert set(facts) <= {8, 12, 16, 20, 22} and (batch["mask"].any(2).sum(1) == -(-facts // 4)).all()
+    for split in ("valid", "test"):
+        assert set(shorter.lengths(split)) == {6} and spread(shorter, split, 10)["mask"].sum() == 220
+
+
+def test_in_a_curriculum_streams_grow_and_neighbours_ask_for_different_answers():
+    grown = Evidence(small_spec(shortest=8, train=200, curriculum=1200))  # of 2,400 examples
+    assert grown.ordered and not Evidence(small_spec(shortest=8)).ordered
+    lengths = grown.lengths("train")
+    for longest, (begin, end) in zip((2, 3, 4, 5, 6), ((0, 300), (300, 600), (600, 900), (900, 1200), (1200, 2400))):
+        assert set(lengths[begin:end]) == set(range(2, longest + 1))
+    assert set(grown.lengths("valid")) == {6}
+    batch = grown.examples("train", np.arange(1200, 1320))
+    asked = np.unique(batch["query"] * 3 + batch["label"], return_counts=True)[1]
+    assert len(asked) == 12 and asked.max() < 30  # of 4 questions with 3 answers, 10 each on the average
+    assert np.mean(np.ptp(batch["query"].reshape(40, 3), axis=1) == 0) < 0.3  # in turn all three would be the same
+    for i in range(20):
+        found = grown.chains[batch["query"][i], batch["label"][i]]
+        assert places_of(batch["stream"][i][batch["mask"][i]], found, "consecutive")
+
+
+def test_a_curriculum_without_shorter_streams_is_one_line():
+    with pytest.raises(MemjaxError, match="a curriculum needs shorter streams: give shortest above 0"):
+        small_spec(curriculum=100)
 
 
 def test_a_batch_is_made_faster_than_it_is_trained_on():
