@@ -52,26 +52,25 @@ MEDIUM = {
     **{f"random embeddings {row}": RANDOM for row in ("rehearsal", "continual", "surprise")},
 }
 # 7,500 steps of 64 are one pass over the 480,000 streams of train.
-ONE_PASS = (
-    "--config.training.steps=7500 --config.training.sampler_steps=2000 --config.optimizer.decay_steps=1500 "
-    "--config.training.validate_examples=1000"
-)
-SHORT_TOO = f"{ONE_PASS} --config.task.shortest=20 --config.training.buckets=5"
+PASS = "--config.training.steps=7500 --config.optimizer.decay_steps=1500 --config.training.validate_examples=1000"
+ONE_PASS = f"{PASS} --config.training.sampler_steps=2000"
+SHORT_TOO = "--config.task.shortest=20 --config.training.buckets=5"
 HELD = "--config.memory.time_constant=10"  # as at `medium`: with 1, half of a slot is gone after each of 20 segments
-LEARNED = f"--config.task.shortest=20 --config.training.buckets=5 {HELD} --config.model.embeddings=sampler"
-LONG_SAMPLER = "--config.training.sampler_steps=10000"
+LEARNED = (
+    f"{PASS} --config.training.sampler_steps=10000 {SHORT_TOO} {HELD} --config.model.embeddings=sampler "
+    "--config.task.train=540"  # as many as the sampler reads
+)
 PAPER = {
     "rehearsal": ONE_PASS,
     "no rehearsal": f"{ONE_PASS} {ABLATIONS['no rehearsal']}",
     "dnc": ONE_PASS,
-    "short streams too": f"{SHORT_TOO} {HELD}",
-    "short streams too no rehearsal": f"{SHORT_TOO} {HELD} {ABLATIONS['no rehearsal']}",
-    "learned embeddings": f"{ONE_PASS} {LEARNED} {LONG_SAMPLER}",
-    "learned embeddings no rehearsal": f"{ONE_PASS} {LEARNED} {LONG_SAMPLER} {ABLATIONS['no rehearsal']}",
-    "curriculum": f"{ONE_PASS} {LEARNED} {LONG_SAMPLER} --config.task.curriculum=240000",
-    "curriculum no rehearsal": f"{ONE_PASS} {LEARNED} {LONG_SAMPLER} --config.task.curriculum=240000 "
-    f"{ABLATIONS['no rehearsal']}",
-    "short streams too dnc": SHORT_TOO,
+    "short streams too": f"{ONE_PASS} {SHORT_TOO} {HELD}",
+    "short streams too no rehearsal": f"{ONE_PASS} {SHORT_TOO} {HELD} {ABLATIONS['no rehearsal']}",
+    "short streams too dnc": f"{ONE_PASS} {SHORT_TOO}",
+    "learned embeddings": LEARNED,
+    "learned embeddings no rehearsal": f"{LEARNED} {ABLATIONS['no rehearsal']}",
+    "curriculum": f"{LEARNED} --config.task.curriculum=240000",
+    "curriculum no rehearsal": f"{LEARNED} --config.task.curriculum=240000 {ABLATIONS['no rehearsal']}",
 }
 VARIANTS = {
     **{name + kind: f",memory={name}" for name in BASELINES for kind in ("", " no rehearsal")},

@@ -1,5 +1,6 @@
 """Tables and curves of the runs on evidence: by place and half, and after how many steps."""
 
+from collections.abc import Iterable
 from statistics import mean
 
 from tables_of_runs import by_row, of_tag, percent
@@ -92,6 +93,16 @@ def learning(memories: dict, small: dict) -> dict[str, list[tuple[int, float]]]:
     return curves
 
 
+def first_step(curve: Iterable[tuple[int, float]], goal: float) -> float:
+    """At which step so many questions were answered for the first time; infinity if they never were."""
+    return next((step for step, accuracy in curve if accuracy >= goal), float("inf"))
+
+
+def told_step(step: float) -> str:
+    """As a cell of a table."""
+    return "not yet" if step == float("inf") else f"{step:,}"
+
+
 def steps_needed(memories: dict, small: dict) -> list[str]:
     """After how many steps each memory had answered so many validation questions, in the mean over its seeds."""
     goals = (0.5, 0.8, 0.9, 0.95)
@@ -105,29 +116,26 @@ def steps_needed(memories: dict, small: dict) -> list[str]:
     curves = learning(memories, small)
 
     def first(row: str, goal: float) -> float:
-        return next((step for step, accuracy in curves.get(row, ()) if accuracy >= goal), float("inf"))
+        return first_step(curves.get(row, ()), goal)
 
     names = sorted({row.split()[0] for row in curves}, key=lambda row: (first(row, 0.8), -curves[row][-1][1]))
     for memory in names:
         cells = [first(memory, goal) for goal in goals] + [first(f"{memory} no rehearsal", 0.8)]
-        told = ["not yet" if step == float("inf") else f"{step:,}" for step in cells]
+        told = [told_step(step) for step in cells]
         told[-1] = told[-1] if f"{memory} no rehearsal" in curves else "-"
         lines.append(f"| {' | '.join([memory, *told, f'{100 * curves[memory][-1][1]:.1f}'])} |")
     return lines
 
 
 def steps_by_seed(found: dict) -> list[str]:
-    """After how many steps each run had answered so many validation questions, for those that were validated."""
+    """After how many steps each run had answered so many validation questions, for those whose curve is kept."""
     goals = (0.2, 0.5, 0.9)
     head = ["memory", "seed", *(f"{100 * goal:.0f} %" for goal in goals), "at the end %", "steps"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for row, runs in by_row(found["runs"]).items():
         for run in runs:
-            curve = run.get("validation", ())
-            if not curve:
-                continue
-            first = (next((step for step, accuracy in curve if accuracy >= goal), None) for goal in goals)
-            told = ["not yet" if step is None else f"{step:,}" for step in first]
-            cells = [row, str(run["seed"]), *told, f"{100 * curve[-1][1]:.1f}", f"{curve[-1][0]:,}"]
-            lines.append(f"| {' | '.join(cells)} |")
+            if curve := run.get("validation"):
+                told = (told_step(first_step(curve, goal)) for goal in goals)
+                cells = [row, str(run["seed"]), *told, f"{100 * curve[-1][1]:.1f}", f"{curve[-1][0]:,}"]
+                lines.append(f"| {' | '.join(cells)} |")
     return lines

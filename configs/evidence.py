@@ -21,7 +21,7 @@ Ablations, each one override:
     --config.task.segment=20              N                   --config.memory.normalize=items      softmax over items
     --config.memory.context=0             no context          --config.memory.scores=additive      one kind of scores
     --config.memory.momentum=False        no momentum         --config.memory.forgetting=False     none (both: surprise)
-    --config.model.embeddings=sampler     those of the history sampler, to begin with
+    --config.model.embeddings=sampler     begin with the history sampler's
 """
 
 from ml_collections import ConfigDict
@@ -81,7 +81,7 @@ def get_config(arg: str = "demo") -> ConfigDict:
     slots = 10 if variant == "medium" else 20
     config.memory = ConfigDict(memory_settings(values["memory"], slots, SMALL if on_cpu else LARGE, own_sizes))
     config.model = ConfigDict({"width": 64 if on_cpu else 128, "hops": 2, "head_layers": 0, "dtype": "float32"})
-    # Of 200 facts a memory is slow to learn embeddings: with random ones it guesses for thousands of steps.
+    # In streams of 20 segments embeddings are learned slowly: with random ones a memory guesses for thousands of steps.
     learned = variant == "medium" and values["system"] == "memory" and not values["printed"]
     config.model.update(words="own", embeddings="sampler" if learned else "random")
     config.model.item_scale = config.model.width**0.5 if extended else 1.0

@@ -172,6 +172,19 @@ def test_the_signatures_are_those_of_the_source(tools):
     assert signature(memories.Slots)[0] == "(values: Float[Array, '*B K d'], mask: Bool[Array, '*B K'])"
 
 
+def test_steps_are_told_of_each_run_whose_curve_is_kept(tools):
+    runs = [
+        {"row": "a", "seed": 0, "validation": [[250, 0.1], [500, 0.5], [1000, 0.95]]},
+        {"row": "a", "seed": 1, "validation": [[250, 0.1], [1000, 0.3]]},
+        {"row": "b", "seed": 0},
+    ]
+    _, _, *lines = tools("evidence_tables").steps_by_seed({"runs": {str(i): run for i, run in enumerate(runs)}})
+    assert lines == [
+        "| a | 0 | 500 | 500 | 1,000 | 95.0 | 1,000 |",
+        "| a | 1 | 1,000 | not yet | not yet | 30.0 | 1,000 |",
+    ]
+
+
 def test_what_memories_learned_is_told_for_the_right_one(tools):
     """Against a reading of the file of its own."""
     load, evidence = tools("results_tables").load, tools("evidence_tables")

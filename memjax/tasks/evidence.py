@@ -39,9 +39,10 @@ class EvidenceSpec:
         seed: of what is drawn.
         shortest: the least length of a training stream, in facts; how many segments one has is drawn from there on. 0
             for none shorter than `length`, which is that of valid and test.
-        curriculum: how many training examples there are, read in their order, until the longest stream has grown from
-            `shortest` to `length`; of each the query and the answer are drawn then. 0 for all lengths from the start,
-            in any order. Give `train` as many examples as training reads: a second pass begins with the shortest again.
+        curriculum: after how many training examples the longest stream has grown from `shortest` to `length`. They are
+            read in their order then, the same with any seed of training, and of each the query and the answer are
+            drawn. A second pass begins with the shortest again: let `train` x queries x answers be at least the steps x
+            batch_size of each phase. 0 for all lengths from the start, in any order.
 
     Raises:
         MemjaxError: for what is out of range, and for sizes that contradict each other.
@@ -86,7 +87,14 @@ class EvidenceSpec:
             0 <= self.shortest <= self.length, f"shortest must be from 0 to length {self.length}, not {self.shortest}"
         )
         at_least(self, 0, "curriculum")
-        require(self.shortest > 0 or not self.curriculum, "a curriculum needs shorter streams: give shortest above 0")
+        if self.curriculum:
+            shorter = 0 < self.shortest <= self.length - self.segment
+            require(shorter, f"curriculum needs streams that grow: a shortest of 1 to {self.length - self.segment}")
+            size = self.train * self.queries * self.answers
+            require(
+                self.curriculum <= size,
+                f"curriculum {self.curriculum} is more than the {size} examples of train (train x queries x answers)",
+            )
         for name in ("length", "shortest") if self.shortest else ("length",):
             length = getattr(self, name)
             need = self.evidence if self.arrangement == "consecutive" else max(int(0.2 * length), self.evidence)
@@ -99,10 +107,10 @@ class EvidenceSpec:
 class Evidence:
     """The task's examples, each a function of (spec, split, index): implements `memjax.tasks.Task`.
 
-    An example of index i has the logic chain (query, answer) number `i % (queries * answers)`, or in a curriculum one
-    that is drawn, since neighbours share a batch there. Its evidence lies in the early or the later half, equally
-    likely, as the tag "half" says; tag "quarter" says where its middle lies, and "border" whether it lies inside one
-    segment or crosses the border of two.
+    An example of index i has the logic chain (query, answer) number `i % (queries * answers)`; of a curriculum those of
+    train have one that is drawn, since neighbours share a batch there. Its evidence lies in the early or the later
+    half, equally likely, as the tag "half" says; tag "quarter" says where its middle lies, and "border" whether it
+    lies inside one segment or crosses the border of two.
 
     Attributes:
         spec: its settings.

@@ -213,9 +213,18 @@ def test_in_a_curriculum_streams_grow_and_neighbours_ask_for_different_answers()
         assert places_of(batch["stream"][i][batch["mask"][i]], found, "consecutive")
 
 
-def test_a_curriculum_without_shorter_streams_is_one_line():
-    with pytest.raises(MemjaxError, match="a curriculum needs shorter streams: give shortest above 0"):
-        small_spec(curriculum=100)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, r"config.task.curriculum needs streams that grow: a shortest of 1 to 18$"),
+        ({"shortest": 20}, r"config.task.curriculum needs streams that grow"),  # 6 segments, as all of 22 facts
+        ({"shortest": 8, "train": 3}, r"config.task.curriculum 100 is more than the 36 examples of train"),
+    ],
+    ids=str,
+)
+def test_a_curriculum_in_which_nothing_grows_or_that_does_not_end_is_one_line(changes, message):
+    with pytest.raises(MemjaxError, match=f"^{message}"):
+        tiny(**{f"task__{name}": value for name, value in changes.items()}, task__curriculum=100)
 
 
 def test_a_batch_is_made_faster_than_it_is_trained_on():

@@ -88,7 +88,7 @@ def two_steps(made):
     return metrics, {name: any(jax.tree.leaves(tree)) for name, tree in moved.items()}
 
 
-def test_every_ablation_of_the_papers_is_listed():
+def test_every_ablation_and_extension_is_listed():
     assert {name for name, _ in LISTED} == {
         "rehearsal.fragments", "rehearsal.sampler", "rehearsal.familiarity", "rehearsal.recollection",
         "rehearsal.mask_ratio", "memory.encoder", "memory.update_heads", "memory.slots", "task.segment",

@@ -103,7 +103,7 @@ class ModelConfig:
             the questions and the candidates; one that is "shared"; or one that is "fixed", of vectors that the task
             makes of its texts, and not trained.
         embeddings: of items and questions, where the training of a memory begins: "random", or as the history "sampler"
-            has learned them, which is trained first then, whether it draws fragments or not.
+            has learned them. The sampler is trained first then, whether it draws fragments or not.
     """
 
     width: int = 64
@@ -214,14 +214,19 @@ class StreamQAConfig:
         return self.system == "memory" and self.rehearsal.fragments > 0 and weighted
 
     @property
-    def chooses(self) -> bool:
+    def draws_by_history(self) -> bool:
         """Whether a history sampler draws what is rehearsed."""
         return self.rehearses and self.rehearsal.sampler == "history"
 
     @property
+    def begins_learned(self) -> bool:
+        """Whether a memory begins with the embeddings of the history sampler."""
+        return self.system == "memory" and self.model.embeddings == "sampler"
+
+    @property
     def needs_sampler(self) -> bool:
         """Whether a history sampler is trained first."""
-        return self.chooses or self.model.embeddings == "sampler"
+        return self.draws_by_history or self.begins_learned
 
 
 def check_stream_qa(config: StreamQAConfig) -> None:
@@ -230,10 +235,6 @@ def check_stream_qa(config: StreamQAConfig) -> None:
     require(
         config.system != "memory" or model.width % rehearsal.heads == 0,
         f"config.model.width {model.width} must be a multiple of config.rehearsal.heads {rehearsal.heads}",
-    )
-    require(
-        config.system == "memory" or model.embeddings == "random",
-        f"config.model.embeddings={model.embeddings} is for memories, config.system is {config.system!r}",
     )
     require(
         config.system != "memory" or config.rehearses or rehearsal.answer > 0,
@@ -255,4 +256,5 @@ def check_stream_qa(config: StreamQAConfig) -> None:
             "config.rehearsal.negatives must be above 0 with config.rehearsal.among=stream: 30 in Rehearsal Memory",
         )
     if config.needs_sampler:
-        require(training.sampler_steps > 0, "config.training.sampler_steps must be above 0 with the history sampler")
+        why = "rehearsal.sampler=history" if config.draws_by_history else "model.embeddings=sampler"
+        require(training.sampler_steps > 0, f"config.training.sampler_steps must be above 0 with config.{why}")

@@ -36,7 +36,7 @@ from memjax.tasks import Task, TaskShape, check_batch
 from memjax.training.data import Layout, borders_of
 from memjax.training.objective import Loss
 from memjax.training.phase import Phase, Recipe, state_bytes
-from memjax.typing import Params, Split
+from memjax.typing import Ordered, Params, Split
 
 
 def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
@@ -56,13 +56,13 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
     if sampler:
         phases.append(_phase("sampler", training.sampler_steps, sampler, answer_objective(sampler), stream=1))
     if isinstance(model, MemoryModel):
-        chooses = sampler if config.chooses else None
-        loss = rehearsal_objective(model, config.rehearsal, config.rehearses, chooses)
+        drawing = sampler if config.draws_by_history else None
+        loss = rehearsal_objective(model, config.rehearsal, config.rehearses, drawing)
     else:
         loss = answer_objective(model)
     phases.append(_phase("train", training.steps, model, loss))
-    if config.model.embeddings == "sampler":
-        phases[-1] = with_learned_embeddings(phases[-1])
+    if config.begins_learned:
+        phases[-1] = with_learned_embeddings(phases[-1], config.model.words != "own")
     if config.model.words == "fixed":
         phases = with_fixed_words(config, task, phases)
 
@@ -91,19 +91,32 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
         "candidates": task.shape.answer == "candidates",
     }
     report = stream_qa_report(task.shape.tags, task.shape.classes, among, **told).to_json()
-    notes = _notes(config, task.shape)
+    notes = _nothing_to_choose(config, task.shape) + _begun_again(task, phases, training.batch_size)
     return Recipe(_label(config), tuple(phases), layout, facts, report, partial(shown_examples, task), notes)
 
 
-def _notes(config: StreamQAConfig, shape: TaskShape) -> tuple[str, ...]:
-    """That nothing is chosen where all segments are rehearsed: the sampler's phase is then wasted."""
+def _nothing_to_choose(config: StreamQAConfig, shape: TaskShape) -> tuple[str, ...]:
+    """That nothing is chosen where all segments are rehearsed."""
     fragments, later = config.rehearsal.fragments, shape.segments - shape.segments // 2
-    if not config.chooses or fragments < 2 * later:
+    if not config.draws_by_history or fragments < 2 * later:
         return ()
     fewer = f"give fewer than {2 * later} fragments" if later > 1 else "give longer streams"
     return (
         f"the history sampler has nothing to choose: {fragments} fragments are all {shape.segments} segments of a "
-        f"stream; {fewer}, or config.rehearsal.sampler=random, which needs no phase of its own",
+        f"stream; {fewer}, or config.rehearsal.sampler=random",
+    )
+
+
+def _begun_again(task: Task, phases: list[Phase], batch_size: int) -> tuple[str, ...]:
+    """That a phase reads the examples of a curriculum more than once."""
+    size = task.size("train")
+    long = [phase for phase in phases if phase.steps * batch_size > size]
+    if not long or not (isinstance(task, Ordered) and task.ordered):
+        return ()
+    return tuple(
+        f"{phase.name}: {phase.steps:,} steps of {batch_size} read more than the {size:,} examples of train: the "
+        f"curriculum begins again after step {size // batch_size:,}; make train larger or the steps fewer"
+        for phase in long
     )
 
 
@@ -113,7 +126,8 @@ def _phase(name: str, steps: int, model: System | HistorySampler, loss: Loss, st
 
 def _label(config: StreamQAConfig) -> str:
     if config.system == "memory":
-        return f"{config.memory.name} memory" + ("" if config.rehearses else ", no rehearsal")
+        learned = ", learned embeddings" if config.begins_learned else ""
+        return f"{config.memory.name} memory{learned}" + ("" if config.rehearses else ", no rehearsal")
     return DIRECT[config.system].label
 
 
