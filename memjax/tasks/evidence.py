@@ -88,8 +88,8 @@ class EvidenceSpec:
         )
         at_least(self, 0, "curriculum")
         if self.curriculum:
-            shorter = 0 < self.shortest <= self.length - self.segment
-            require(shorter, f"curriculum needs streams that grow: a shortest of 1 to {self.length - self.segment}")
+            most = (self.length - 1) // self.segment * self.segment  # all segments but the last
+            require(0 < self.shortest <= most, f"curriculum needs streams that grow: a shortest of 1 to {most}")
             size = self.train * self.queries * self.answers
             require(
                 self.curriculum <= size,

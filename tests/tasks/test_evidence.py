@@ -198,6 +198,7 @@ def test_streams_of_training_may_be_shorter_and_all_lengths_are_as_frequent():
 
 
 def test_in_a_curriculum_streams_grow_and_neighbours_ask_for_different_answers():
+    assert set(Evidence(small_spec(shortest=20, curriculum=10)).lengths("train")) == {5, 6}
     grown = Evidence(small_spec(shortest=8, train=200, curriculum=1200))  # of 2,400 examples
     assert grown.ordered and not Evidence(small_spec(shortest=8)).ordered
     lengths = grown.lengths("train")
@@ -216,8 +217,8 @@ def test_in_a_curriculum_streams_grow_and_neighbours_ask_for_different_answers()
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({}, r"config.task.curriculum needs streams that grow: a shortest of 1 to 18$"),
-        ({"shortest": 20}, r"config.task.curriculum needs streams that grow"),  # 6 segments, as all of 22 facts
+        ({}, r"config.task.curriculum needs streams that grow: a shortest of 1 to 20$"),
+        ({"shortest": 21}, r"config.task.curriculum needs streams that grow"),  # 6 segments, as all of 22 facts
         ({"shortest": 8, "train": 3}, r"config.task.curriculum 100 is more than the 36 examples of train"),
     ],
     ids=str,
