@@ -4,12 +4,12 @@
     python benchmarks/check_accelerator.py --config=configs/babi.py:dnc,task=1 --data_dir=data
     python benchmarks/check_accelerator.py --config=... --run=FOLDER      the parameters of a run, where it was trained
 
-Compilers for accelerators err: on an H200 and an H100 with jax 0.11.2 evaluations of evidence's `medium` were wrong in
-every second row of a batch, without a warning. The first batch of validation is measured and the first of training is
-differentiated, in one process, all products in full precision; parameters are those that training begins with unless
-the run has others. Exit code 1 where a row's loss is off by more than --tolerance of its size, or a gradient by that
-of its largest number. With an accelerator that is wrong, XLA_FLAGS=--xla_gpu_verify_triton_fusion_numerics=true may
-name the fusion.
+Compilers for accelerators err: on an H200 and an H100 with jax 0.11.2 evaluations of evidence's `medium` were wrong
+in every second row of a batch, without a warning, until a fusion was avoided. The first batch of validation is
+measured and the first of training is differentiated, in one process, all products in full precision; parameters are
+those that training begins with unless the run has others. Exit code 1 where a row's loss is off by more than
+--tolerance of its size, or a gradient by that of its largest number. With an accelerator that is wrong,
+XLA_FLAGS=--xla_gpu_verify_triton_fusion_numerics=true may name the fusion.
 """
 
 import argparse

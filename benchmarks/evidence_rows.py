@@ -46,6 +46,15 @@ MEDIUM = {
         for name in BASELINES
         for kind, flags in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
     },
+    **{
+        row + kind: f"{flags} {more}".rstrip()
+        for row, flags in {
+            "curriculum": CURRICULUM,
+            "4 slots": "--config.memory.slots=4",
+            "1 slot": "--config.memory.slots=1 --config.memory.scores=additive",  # one has nothing to tell apart
+        }.items()
+        for kind, more in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
+    },
     **{f"random embeddings {row}": f"{RANDOM} {flags}" for row, flags in ABLATIONS.items()},
     "random embeddings no rehearsal curriculum": f"{RANDOM} {ABLATIONS['no rehearsal']} {CURRICULUM}",
     "random embeddings curriculum": f"{RANDOM} {CURRICULUM}",
@@ -60,6 +69,10 @@ LEARNED = (
     f"{PASS} --config.training.sampler_steps=10000 {SHORT_TOO} {HELD} --config.model.embeddings=sampler "
     "--config.task.train=540"  # as many as the sampler reads
 )
+# Two passes, half of them growing. Where streams grew twice as fast, training with rehearsal fell apart once.
+SLOWLY = (
+    f"{LEARNED} --config.training.steps=15000 --config.optimizer.decay_steps=3000 --config.task.curriculum=480000"
+)
 PAPER = {
     "rehearsal": ONE_PASS,
     "no rehearsal": f"{ONE_PASS} {ABLATIONS['no rehearsal']}",
@@ -71,6 +84,8 @@ PAPER = {
     "learned embeddings no rehearsal": f"{LEARNED} {ABLATIONS['no rehearsal']}",
     "curriculum": f"{LEARNED} --config.task.curriculum=240000",
     "curriculum no rehearsal": f"{LEARNED} --config.task.curriculum=240000 {ABLATIONS['no rehearsal']}",
+    "slow curriculum": SLOWLY,
+    "slow curriculum no rehearsal": f"{SLOWLY} {ABLATIONS['no rehearsal']}",
 }
 VARIANTS = {
     **{name + kind: f",memory={name}" for name in BASELINES for kind in ("", " no rehearsal")},
