@@ -20,11 +20,14 @@ EXTENSIONS = {
 }
 CURRICULUM = "--config.task.train=960 --config.task.curriculum=96000"  # 6,000 steps of 32, half of them growing
 RANDOM = "--config.model.embeddings=random"  # to begin with; at `medium` they are the history sampler's
+OF_SAMPLER = "--config.model.embeddings=sampler"
 AS_LONG = "--config.training.steps=6000 --config.optimizer.decay_steps=1000"  # as rehearsal and continual
 SMALL = {
     "rehearsal": "",
     "continual": "",
     "dnc": AS_LONG,
+    "learned embeddings": OF_SAMPLER,
+    "learned embeddings curriculum": f"{OF_SAMPLER} {CURRICULUM} --config.task.shortest=10 --config.training.buckets=5",
     **ABLATIONS,
     **EXTENSIONS,
     **{f"{row} as printed": flags for row, flags in {"rehearsal": "", "continual": "", **ABLATIONS}.items()},
@@ -66,13 +69,11 @@ ONE_PASS = f"{PASS} --config.training.sampler_steps=2000"
 SHORT_TOO = "--config.task.shortest=20 --config.training.buckets=5"
 HELD = "--config.memory.time_constant=10"  # as at `medium`: with 1, half of a slot is gone after each of 20 segments
 LEARNED = (
-    f"{PASS} --config.training.sampler_steps=10000 {SHORT_TOO} {HELD} --config.model.embeddings=sampler "
+    f"{PASS} --config.training.sampler_steps=10000 {SHORT_TOO} {HELD} {OF_SAMPLER} "
     "--config.task.train=540"  # as many as the sampler reads
 )
 # Two passes, half of them growing. Where streams grew twice as fast, training with rehearsal fell apart once.
-SLOWLY = (
-    f"{LEARNED} --config.training.steps=15000 --config.optimizer.decay_steps=3000 --config.task.curriculum=480000"
-)
+SLOWLY = f"{LEARNED} --config.training.steps=15000 --config.optimizer.decay_steps=3000 --config.task.curriculum=480000"
 PAPER = {
     "rehearsal": ONE_PASS,
     "no rehearsal": f"{ONE_PASS} {ABLATIONS['no rehearsal']}",

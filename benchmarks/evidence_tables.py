@@ -1,5 +1,6 @@
 """Tables and curves of the runs on evidence: by place and half, and after how many steps."""
 
+import re
 from collections.abc import Iterable
 from statistics import mean
 
@@ -138,4 +139,22 @@ def steps_by_seed(found: dict) -> list[str]:
                 told = (told_step(first_step(curve, goal)) for goal in goals)
                 cells = [row, str(run["seed"]), *told, f"{100 * curve[-1][1]:.1f}", f"{curve[-1][0]:,}"]
                 lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def new_questions(found: dict) -> list[str]:
+    """What a new reader finds in frozen slots: answers to the questions of training, and to as many new ones."""
+    asked = {"trained": ("all",), "new": ("early", "later", "all")}
+    names = [f"{name} %" for name in ("questions of training", "new, early", "new, later", "new, all")]
+    head = ["size", "memory", *names, "chance %", "state bytes", "seeds"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    rows: dict[tuple[str, str], list[dict]] = {}
+    for run, measured in found["runs"].items():
+        size, name = run.split("/")
+        rows.setdefault((size, re.sub(r"-\d+$", "", name).replace("-", " ")), []).append(measured)
+    for (size, row), runs in rows.items():
+        shares = [percent([run[kind][part] for run in runs]) for kind, parts in asked.items() for part in parts]
+        first = runs[0]
+        cells = [size, row, *shares, f"{100 / first['answers']:.1f}", f"{first['state_bytes']:,}", str(len(runs))]
+        lines.append(f"| {' | '.join(cells)} |")
     return lines

@@ -23,6 +23,7 @@ TABLES = {
     "slots": ("evidence_small", evidence.slots),
     "medium": ("evidence_medium", evidence.slots),
     "medium_steps": ("evidence_medium", evidence.steps_by_seed),
+    "new_questions": ("new_questions", evidence.new_questions),
     "gradients": ("loss_gradients", evidence.gradients),
     "memories": (EVIDENCE, evidence.rehearsed),
     "steps": (EVIDENCE, evidence.steps_needed),
