@@ -36,7 +36,7 @@ COMMANDS = [
     part
     for text in PAGES.values()
     for block in blocks("bash", text)
-    for line in block.splitlines()
+    for line in block.replace("\\\n", " ").splitlines()  # a command may go on in the next line
     for part in line.split(" && ")
 ]
 ABLATIONS = re.findall(r"^\| `(--config\.\S+)` \|", PAGES["docs/guides/first_run.md"], re.MULTILINE)
