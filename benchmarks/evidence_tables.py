@@ -1,6 +1,5 @@
 """Tables and curves of the runs on evidence: by place and half, and after how many steps."""
 
-import re
 from collections.abc import Iterable
 from statistics import mean
 
@@ -144,17 +143,20 @@ def steps_by_seed(found: dict) -> list[str]:
 
 def new_questions(found: dict) -> list[str]:
     """What a new reader finds in frozen slots: answers to the questions of training, and to as many new ones."""
-    asked = {"trained": ("all",), "new": ("early", "later", "all")}
-    names = [f"{name} %" for name in ("questions of training", "new, early", "new, later", "new, all")]
-    head = ["size", "memory", *names, "chance %", "state bytes", "seeds"]
+    columns = {
+        "questions of training %": ("trained", "all"),
+        "new, early %": ("new", "early"),
+        "new, later %": ("new", "later"),
+        "new, all %": ("new", "all"),
+    }
+    head = ["size", "memory", *columns, "chance %", "state bytes", "passes", "seeds"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    rows: dict[tuple[str, str], list[dict]] = {}
-    for run, measured in found["runs"].items():
-        size, name = run.split("/")
-        rows.setdefault((size, re.sub(r"-\d+$", "", name).replace("-", " ")), []).append(measured)
-    for (size, row), runs in rows.items():
-        shares = [percent([run[kind][part] for run in runs]) for kind, parts in asked.items() for part in parts]
-        first = runs[0]
-        cells = [size, row, *shares, f"{100 / first['answers']:.1f}", f"{first['state_bytes']:,}", str(len(runs))]
+    rows: dict[tuple[str, str, int], list[dict]] = {}
+    for run in found["runs"].values():
+        rows.setdefault((run["size"], run["row"], run["passes"]), []).append(run)
+    for (size, row, passes), runs in rows.items():
+        shares = [percent([run[kind][part] for run in runs]) for kind, part in columns.values()]
+        chance, state = 100 / runs[0]["answers_each"], runs[0]["state_bytes"]
+        cells = [size, row, *shares, f"{chance:.1f}", f"{state:,}", str(passes), str(len(runs))]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
