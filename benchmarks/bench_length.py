@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import bench_surprise
 import jax
+import surprise_contenders as contenders
 import timing
 from rich.console import Console
 from rich.table import Table
@@ -24,14 +24,14 @@ LIMIT = 1.1  # cost of a token in the long sequence over that in the short one
 LENGTHS, QUICK = (4096, 65536), (128, 512)
 
 
-def measure(sizes: bench_surprise.Sizes, lengths: tuple[int, int], args: argparse.Namespace) -> list[dict[str, Any]]:
+def measure(sizes: contenders.Sizes, lengths: tuple[int, int], args: argparse.Namespace) -> list[dict[str, Any]]:
     """A row for each layer and job."""
     short, long = lengths
     rows = []
     for name in ("token", "chunk", "mlp"):
-        for job in bench_surprise.JOBS:
+        for job in contenders.JOBS:
             print(f"{name}, {job}", file=sys.stderr, flush=True)
-            once = {length: bench_surprise.ready(sizes, name, job, length, args.seed)[0] for length in lengths}
+            once = {length: contenders.ready(sizes, name, job, length, args.seed)[0] for length in lengths}
 
             def often(call=once[short]):
                 for _ in range(long // short - 1):
@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="where the JSON goes; default: results/, but nowhere with --quick")
     args = parser.parse_args()
     out = args.out or (None if args.quick else ROOT / "results" / "bench_length.json")
-    sizes, lengths = (bench_surprise.QUICK, QUICK) if args.quick else (bench_surprise.Sizes(), LENGTHS)
+    sizes, lengths = (contenders.QUICK, QUICK) if args.quick else (contenders.Sizes(), LENGTHS)
     machine = timing.machine()
     rows = measure(sizes, lengths, args)
     table = Table("layer", "job", *(f"us/token, L={length:,}" for length in lengths), "ratio (quartiles)", "below 1.1")

@@ -35,43 +35,18 @@ import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any
 
-import counting
 import jax
-import jax.numpy as jnp
-import numpy as np
+import printed_tables
+import surprise_contenders as contenders
 import surprise_layers
 import timing
-from rich.console import Console
-from rich.table import Table
-
-from memjax import ops
-from memjax.typing import PyTree
-
-try:
-    import torch
-    import torch_titans
-except ImportError:
-    torch = None
 
 ROOT = Path(__file__).parents[1]
-TOLERANCE = 1e-4
-BLOCK = 2048  # tokens
 MATMUL = "matmul"
 PEAKS_UP_TO = 4096  # tokens: a process for each, most of whose time is compiling
 RESET_PEAK = Path("/proc/self/clear_refs")  # of Linux; elsewhere there are no peaks
-JOBS = ("forward", "gradient")
-OURS = ("token", "chunk", "mlp", "sequential", "associative")
-THEIRS = {  # depth of the memory, tokens that share a gate
-    "titans, per token": (1, 1),
-    "titans, per chunk": (1, 64),
-    "titans mlp, per token": (2, 1),
-    "titans mlp, per chunk": (2, 64),
-}
 # How many states of a memory a contender holds for every token (per head), for the gradient: only to leave out what
 # cannot fit. Theirs and the plain scans hold memories and momenta of every token, and more of them on the way back.
 STATES_PER_TOKEN = {"sequential": 8, "associative": 20, "titans, per token": 16, "titans mlp, per token": 16}
@@ -97,166 +72,7 @@ WANTED = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Sizes:
-    """Sizes of one benchmark run."""
-
-    lengths: tuple[int, ...] = (2048, 4096, 16384, 65536)
-    heads: int = 4
-    width: int = 64  # of a head
-    expansion: float = 4.0  # of the MLP memory
-    chunk: int = 64
-    matmul: int = 2048  # rows and columns of the matrices whose product is the measure
-
-
-QUICK = Sizes(lengths=(128,), heads=2, width=8, matmul=128)
-
-
-def layer(params: dict, state: PyTree, x: jax.Array, *, name: str, chunk: int) -> tuple[PyTree, jax.Array]:
-    """Our side: the layer of titans-pytorch, `[L, d]` in and out, around our op."""
-    heads = params["lr"][1].shape[0]
-
-    def norm(weight):
-        return x * jax.lax.rsqrt((x**2).mean(-1, keepdims=True) + jnp.finfo(x.dtype).eps) * weight
-
-    def split(y):
-        return y.reshape(*y.shape[:-1], heads, -1).swapaxes(0, 1)
-
-    stored, read = norm(params["store_norm"]), norm(params["read_norm"])
-    q, k, v = split(read @ params["q"]), split(stored @ params["k"]), split(stored @ params["v"])
-    lr, momentum, decay = (stored @ params[gate][0] + params[gate][1] for gate in ("lr", "momentum", "decay"))
-    # Its loss is the mean of |M(k) - v|^2 over the width, ours half the sum.
-    lr = jax.nn.sigmoid(lr) * (2 / v.shape[-1])
-    gates = [gate.T for gate in (jax.nn.log_sigmoid(-decay), jax.nn.log_sigmoid(momentum), lr)]
-    out, state = jax.vmap(partial(memory, name, chunk))(state, q, k, v, *gates)
-    out = out * jax.nn.sigmoid(read @ params["read_gate"]).T[:, :, None]
-    return state, out.swapaxes(0, 1).reshape(x.shape) @ params["out"]
-
-
-def memory(name: str, chunk: int, state: tuple[PyTree, PyTree], *tokens: jax.Array):
-    """One head. Its state: the memory's matrices and their momenta."""
-    if name == "mlp":
-        gelu = partial(jax.nn.gelu, approximate=False)
-        out, end = ops.surprise_mlp(state[0], *tokens, ops.SurpriseState(*state), activation=gelu, chunk_size=chunk)
-        return out, (end.memory, end.momentum)
-    impl = name if name in ("sequential", "associative") else "closed_form"
-    size = len(tokens[0]) if name == "sequential" else chunk  # the plain scan knows no chunks
-    start = ops.SurpriseState(*(matrices[0] for matrices in state))
-    gradient_at = "chunk" if name == "chunk" else "token"
-    out, end = ops.surprise_linear(*tokens, start, gradient_at=gradient_at, impl=impl, chunk_size=size)
-    return out, ((end.memory,), (end.momentum,))
-
-
-def start_of(params: dict) -> tuple[PyTree, PyTree]:
-    """The learned memory, and no momentum."""
-    return params["memory"], jax.tree.map(jnp.zeros_like, params["memory"])
-
-
-def read_whole(params: dict, x: jax.Array, *, name: str, chunk: int) -> jax.Array:
-    """The layer over a sequence."""
-    return layer(params, start_of(params), x, name=name, chunk=chunk)[1]
-
-
-def read_in_blocks(params: dict, x: jax.Array, *, name: str, chunk: int) -> jax.Array:
-    """The same, `BLOCK` tokens at a time where that many divide the sequence."""
-    if x.shape[0] % BLOCK:
-        return read_whole(params, x, name=name, chunk=chunk)
-    step = partial(layer, params, name=name, chunk=chunk)
-    return jax.lax.scan(step, start_of(params), x.reshape(-1, BLOCK, x.shape[1]))[1].reshape(x.shape)
-
-
-def peer(sizes: Sizes, name: str, seed: int):
-    """The contender of titans-pytorch; its weights are a function of its sizes and the seed."""
-    depth, gates_every = THEIRS[name]
-    gates_every = 1 if gates_every == 1 else sizes.chunk
-    return torch_titans.make(sizes.heads, sizes.width, depth, sizes.expansion, sizes.chunk, gates_every, seed)
-
-
-def params_of(sizes: Sizes, name: str, seed: int) -> dict:
-    """Our weights: the peer's if there is one, else some of the same shapes."""
-    depth = 2 if name == "mlp" else 1
-    if torch is not None:
-        module = peer(sizes, "titans mlp, per token" if depth == 2 else "titans, per token", seed)
-        return jax.tree.map(jnp.asarray, torch_titans.weights(module))
-    keys = iter(jax.random.split(jax.random.key(seed), 16))
-    heads, width, inside = sizes.heads, sizes.heads * sizes.width, int(sizes.expansion * sizes.width)
-
-    def normal(*shape):
-        return (
-            jax.random.normal(next(keys), shape) * (3 * shape[-2]) ** -0.5
-        )  # as torch begins; with more the MLP diverges
-
-    widths = (sizes.width, inside, sizes.width) if depth == 2 else (sizes.width, sizes.width)
-    params = {name: normal(width, width) for name in ("q", "k", "v", "out")}
-    params |= {
-        name: (normal(width, heads), jnp.full(heads, bias))
-        for name, bias in (("lr", -3.0), ("momentum", 0.0), ("decay", -4.0))
-    }
-    params |= {"store_norm": jnp.ones(width), "read_norm": jnp.ones(width), "read_gate": normal(width, heads)}
-    return params | {"memory": tuple(normal(heads, a, b) for a, b in itertools.pairwise(widths))}
-
-
-def stream(sizes: Sizes, length: int, seed: int) -> np.ndarray:
-    """One sequence of unit variance `[L, H * d]`."""
-    shape = (length, sizes.heads * sizes.width)
-    return np.random.default_rng(seed).standard_normal(shape, np.float32)
-
-
-def ready(sizes: Sizes, name: str, job: str, length: int, seed: int) -> tuple[Callable[[], Any], dict]:
-    """A contender ready to be called, and the facts of its compilation."""
-    x = stream(sizes, length, seed)
-    if name in THEIRS:
-        return torch_titans.job(job, peer(sizes, name, seed), x[None]), {}
-    x = jnp.asarray(x)
-    if name in surprise_layers.LAYERS:
-        one = surprise_layers.make(name, sizes.heads, sizes.width, sizes.expansion, sizes.chunk)
-        params, function = one.init(jax.random.key(seed), x[: sizes.chunk]), surprise_layers.jobs(one, BLOCK)[job]
-    else:
-        params, kind = params_of(sizes, name, seed), {"name": name, "chunk": sizes.chunk}
-        slope = jax.value_and_grad(lambda p, x: jnp.square(read_whole(p, x, **kind)).mean(), argnums=(0, 1))
-        function = partial(read_in_blocks, **kind) if job == "forward" else slope
-    run, facts = timing.compiled(function, params, x)
-    facts["flops"] = counting.products(jax.make_jaxpr(function)(params, x).jaxpr)["flops"]
-    return partial(run, params, x), facts
-
-
-def matmul(sizes: Sizes) -> Callable[[], Any]:
-    """One product of large matrices, ready to be called."""
-    a, b = jax.random.normal(jax.random.key(0), (2, sizes.matmul, sizes.matmul))
-    return partial(timing.compiled(partial(jnp.matmul, precision="highest"), a, b)[0], a, b)
-
-
-def check(sizes: Sizes, seed: int) -> dict[str, float]:
-    """Largest differences between outputs of what should be equal, on sequences that end inside a chunk and do not."""
-    pairs = [("token", "sequential"), ("token", "associative"), ("LMM", "LMM sequential")]
-    if torch is not None:
-        pairs += [("chunk", "titans, per token"), ("mlp", "titans mlp, per token")]
-    found = {}
-
-    def compare(what: str, ours: np.ndarray, other: np.ndarray) -> None:
-        found[what] = float(np.abs(ours - other.reshape(ours.shape)).max() / np.abs(ours).max())
-        if not found[what] < TOLERANCE:
-            raise SystemExit(f"not the same function: {what} differ by {found[what]:.2e}")
-
-    for length in (3 * sizes.chunk, 2 * sizes.chunk + 5):
-        for names in pairs:
-            both = (np.asarray(ready(sizes, name, "forward", length, seed)[0]()) for name in names)
-            compare(f"{names[0]} and {names[1]}, L={length}", *both)
-    x = jnp.asarray(stream(sizes, 2 * BLOCK, seed))
-    for name in ("token", "chunk", "mlp"):
-        params = params_of(sizes, name, seed)
-        ways = (jax.jit(partial(read, name=name, chunk=sizes.chunk)) for read in (read_whole, read_in_blocks))
-        compare(f"{name}, whole and in blocks, L={2 * BLOCK}", *(np.asarray(way(params, x)) for way in ways))
-    for name in surprise_layers.LAYERS:
-        one = surprise_layers.make(name, sizes.heads, sizes.width, sizes.expansion, sizes.chunk)
-        params = one.init(jax.random.key(seed), x[: sizes.chunk])
-        ways = (surprise_layers.read_whole, partial(surprise_layers.read_in_blocks, block=BLOCK))
-        both = (np.asarray(jax.jit(partial(way, one))(params=params, x=x)) for way in ways)
-        compare(f"{name}, whole and in blocks, L={2 * BLOCK}", *both)
-    return found
-
-
-def fits(sizes: Sizes, name: str, length: int, memory_gb: float) -> bool:
+def fits(sizes: contenders.Sizes, name: str, length: int, memory_gb: float) -> bool:
     """Whether the gradient of a contender may be tried."""
     parameters = sizes.width**2 * (2 * sizes.expansion if "mlp" in name else 1)
     return STATES_PER_TOKEN.get(name, 0) * 4 * parameters * sizes.heads * length <= memory_gb * 1e9
@@ -270,10 +86,10 @@ def peak(name: str, job: str, length: int, args) -> int:
     return int(done.stdout.splitlines()[-1])
 
 
-def print_peak(sizes: Sizes, name: str, job: str, length: int, seed: int) -> None:
+def print_peak(sizes: contenders.Sizes, name: str, job: str, length: int, seed: int) -> None:
     """What `peak` runs. A small call first, so that libraries and compilers are not counted."""
-    ready(sizes, name, job, sizes.chunk, seed)[0]()
-    call, _ = ready(sizes, name, job, length, seed)
+    contenders.ready(sizes, name, job, sizes.chunk, seed)[0]()
+    call, _ = contenders.ready(sizes, name, job, length, seed)
     # Not ru_maxrss: it begins with what the parent held, and compiling takes more than a small job.
     status = Path("/proc/self/status")
     RESET_PEAK.write_text("5")  # the high-water mark begins again, at what is held now
@@ -286,19 +102,18 @@ def _high_water(status: Path) -> int:
     return next(1024 * int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM"))
 
 
-def measure(sizes: Sizes, args) -> tuple[list[dict], list[dict], list[dict], list[str]]:
+def measure(sizes: contenders.Sizes, args) -> tuple[list[dict], list[dict], list[dict], list[str]]:
     """Rows of times, rows of ratios, what a product of matrices made a second beside them, and what was left out."""
     rows, ratios, rates, notes = [], [], [], []
-    contenders = [*OURS, *surprise_layers.LAYERS, *(THEIRS if torch is not None else ())]
-    product, work = matmul(sizes), 2.0 * sizes.matmul**3
+    product, work = contenders.matmul(sizes), 2.0 * sizes.matmul**3
     for length in sizes.lengths:
-        names = [name for name in contenders if fits(sizes, name, length, args.memory_gb)]
-        if left := [name for name in contenders if name not in names]:
+        names = [name for name in contenders.CONTENDERS if fits(sizes, name, length, args.memory_gb)]
+        if left := [name for name in contenders.CONTENDERS if name not in names]:
             notes.append(f"L={length}: {'; '.join(left)} left out, they would not fit into {args.memory_gb:g} GB.")
-        for job in JOBS:
+        for job in contenders.JOBS:
             ready_for = [name for name in names if job == "forward" or name not in surprise_layers.INFERENCE]
             print(f"{job}, L={length}: {'; '.join(ready_for)}", file=sys.stderr, flush=True)
-            made = {name: ready(sizes, name, job, length, args.seed) for name in ready_for}
+            made = {name: contenders.ready(sizes, name, job, length, args.seed) for name in ready_for}
             calls = {MATMUL: product} | {name: call for name, (call, _) in made.items()}
             times = timing.take_turns(calls, args.repeats)
             where, of_product = {"L": length, "job": job}, times.pop(MATMUL)
@@ -321,7 +136,7 @@ def measure(sizes: Sizes, args) -> tuple[list[dict], list[dict], list[dict], lis
     return rows, ratios, rates, notes
 
 
-def judge(sizes: Sizes, rows: list[dict], ratios: list[dict]) -> list[dict]:
+def judge(sizes: contenders.Sizes, rows: list[dict], ratios: list[dict]) -> list[dict]:
     """The targets, what was found, and whether it is met."""
     targets = []
 
@@ -337,37 +152,6 @@ def judge(sizes: Sizes, rows: list[dict], ratios: list[dict]) -> list[dict]:
             share = space["token", length] / space["sequential", length]
             target(f"memory for the gradient, token / sequential below 1/5, L={length}", share, share < 0.2)
     return targets
-
-
-def show(results: dict) -> None:
-    """Prints the results as tables."""
-    console = Console(width=120)
-    table = Table("job", "L", "contender", "tokens/s", "ms (quartiles)", "compile s", "temp MB", "peak MB", "matmul %")
-    for column in table.columns[3:]:
-        column.justify = "right"
-    for row in results["rows"]:
-        compile_s = f"{row['compile_s']:.1f}" if "compile_s" in row else "-"
-        temp = f"{row['temp_bytes'] / 1e6:.0f}" if "temp_bytes" in row else "-"
-        spread = f"{1e3 * row['median']:.1f} ({1e3 * row['q1']:.1f}-{1e3 * row['q3']:.1f})"
-        peak_mb = f"{row['peak_bytes'] / 1e6:.0f}" if "peak_bytes" in row else "-"
-        where = row["job"], str(row["L"]), row["contender"]
-        share = f"{100 * row['matmul_share']:.0f}" if "matmul_share" in row else "-"
-        table.add_row(*where, f"{row['tokens_per_s']:,.0f}", spread, compile_s, temp, peak_mb, share)
-    console.print(table)
-    for row in results.get("matmul", ()):
-        rate = f"{row['flops_per_s']['median'] / 1e9:.0f} GFLOP/s"
-        console.print(f"Beside {row['job']}, L={row['L']}, a product of matrices made {rate}.", highlight=False)
-    table = Table("job", "L", "ratio, turn by turn", "median", "quartiles")
-    for row in results["ratios"]:
-        quartiles = f"{row['q1']:.2f}-{row['q3']:.2f}"
-        table.add_row(row["job"], str(row["L"]), row["ratio"], f"{row['median']:.2f}", quartiles)
-    console.print(table)
-    table = Table("target", "found", "met")
-    for row in results["targets"]:
-        table.add_row(row["target"], f"{row['found']:.3f}", "yes" if row["met"] else "[bold red]NO[/]")
-    console.print(table)
-    for note in results["notes"]:
-        console.print(note, highlight=False)
 
 
 def parse() -> argparse.Namespace:
@@ -388,9 +172,7 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     """Runs everything, prints the tables, writes the JSON."""
     args = parse()
-    sizes = QUICK if args.quick else Sizes()
-    if torch is not None:
-        torch.set_num_threads(timing.cores())
+    sizes = contenders.QUICK if args.quick else contenders.Sizes()
     if args.peak:
         name, job, length = args.peak
         print_peak(sizes, name, job, int(length), args.seed)
@@ -398,9 +180,9 @@ def main() -> None:
     if args.lengths:
         sizes = dataclasses.replace(sizes, lengths=tuple(args.lengths))
     machine = timing.machine()
-    differences = check(sizes, args.seed)
+    differences = contenders.check(sizes, args.seed)
     rows, ratios, rates, notes = measure(sizes, args)
-    if torch is None:
+    if contenders.torch_titans is None:
         notes.append("titans-pytorch left out: not installed (pip install 'memjax[bench]').")
     results = {
         "command": timing.command(),
@@ -414,7 +196,7 @@ def main() -> None:
         "targets": judge(sizes, rows, ratios),
         "notes": notes,
     }
-    show(results)
+    printed_tables.surprise(results)
     if args.out:
         timing.save(args.out, results)
         print(f"wrote {args.out}")

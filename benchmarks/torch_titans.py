@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import timing
 import torch
 from titans_pytorch import MemoryMLP, NeuralMemory
 
@@ -53,6 +54,7 @@ def weights(module: NeuralMemory) -> dict[str, Any]:
 
 def job(name: str, module: NeuralMemory, x: np.ndarray):
     """`forward` or `gradient` (of a mean square, in the weights and in x), ready to be called."""
+    torch.set_num_threads(timing.cores())
     x = torch.tensor(x)
     if name == "forward":
 
