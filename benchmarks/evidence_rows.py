@@ -54,7 +54,7 @@ MEDIUM = {
         for row, flags in {
             "curriculum": CURRICULUM,
             "4 slots": "--config.memory.slots=4",
-            "1 slot": "--config.memory.slots=1 --config.memory.scores=additive",  # one has nothing to tell apart
+            "1 slot": "--config.memory.slots=1 --config.memory.scores=additive",  # dot products need a second
         }.items()
         for kind, more in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
     },
@@ -72,7 +72,8 @@ LEARNED = (
     f"{PASS} --config.training.sampler_steps=10000 {SHORT_TOO} {HELD} {OF_SAMPLER} "
     "--config.task.train=540"  # as many as the sampler reads
 )
-# Two passes, half of them growing. Where streams grew twice as fast, training with rehearsal fell apart once.
+# Streams grow for 7,500 of 15,000 steps, and again from 10,125 on, where the second pass begins. Where they grew twice
+# as fast, training with rehearsal fell apart.
 SLOWLY = f"{LEARNED} --config.training.steps=15000 --config.optimizer.decay_steps=3000 --config.task.curriculum=480000"
 PAPER = {
     "rehearsal": ONE_PASS,

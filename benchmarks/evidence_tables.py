@@ -141,6 +141,18 @@ def steps_by_seed(found: dict) -> list[str]:
     return lines
 
 
+def training(found: dict) -> list[str]:
+    """How accuracy, the losses of rehearsal and the gradient went in training, at some of the steps."""
+    head = ["run", "steps up to", "right %", "recollection", "familiarity", "largest norm of the gradient"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for run, kept in found["runs"].items():
+        for at in (window for window in kept["training"] if window["step"] in (1000, 2000, 4000, 7500, 10_000, 15_000)):
+            losses = (f"{at[name]:.2f}" if name in at else "-" for name in ("recollection_loss", "familiarity_loss"))
+            cells = [run, f"{at['step']:,}", f"{100 * at['accuracy']:.1f}", *losses]
+            lines.append(f"| {' | '.join([*cells, format(at['largest_gradient_norm'], ',.1f')])} |")
+    return lines
+
+
 def new_questions(found: dict) -> list[str]:
     """What a new reader finds in frozen slots: answers to the questions of training, and to as many new ones."""
     columns = {

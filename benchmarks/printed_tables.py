@@ -89,4 +89,4 @@ def _print_end(console: Console, targets: Table, results: dict) -> None:
         targets.add_row(row["target"], f"{row['found']:.3f}", "yes" if row["met"] else "[bold red]NO[/]")
     console.print(targets)
     for note in results["notes"]:
-        console.print(note, highlight=False)
+        console.print(note, highlight=False, markup=False)

@@ -3,7 +3,7 @@
     python benchmarks/reproduce.py evidence_demo
     python benchmarks/reproduce.py evidence_small [--runs=runs/small] [--seeds=3] [--only=rehearsal,continual]
     python benchmarks/reproduce.py evidence_medium [--only=rehearsal,"no rehearsal"]
-    python benchmarks/reproduce.py evidence_paper                                   one pass each, for a GPU or TPU
+    python benchmarks/reproduce.py evidence_paper                                   for a GPU or TPU
     python benchmarks/reproduce.py evidence_memories [--only=dnc,"dnc no rehearsal"]
     python benchmarks/reproduce.py algorithmic
     python benchmarks/reproduce.py retention --data_dir=data [--only="noisy 5 st"]

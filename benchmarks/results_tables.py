@@ -20,6 +20,7 @@ TABLES = {
     "demo": ("evidence_demo", evidence.evidence),
     "small": ("evidence_small", evidence.evidence),
     "paper": ("evidence_paper", evidence.evidence),
+    "paper_training": ("paper_training", evidence.training),
     "slots": ("evidence_small", evidence.slots),
     "medium": ("evidence_medium", evidence.slots),
     "medium_steps": ("evidence_medium", evidence.steps_by_seed),

@@ -3,7 +3,7 @@
     memjax train --config=configs/evidence.py:demo                   about 3 minutes on 2 cores, over .95
     memjax train --config=configs/evidence.py:small                  a CPU size on which rehearsal matters
     memjax train --config=configs/evidence.py:medium                 20 segments for 10 slots
-    memjax train --config=configs/evidence.py:paper                  RM of the paper: 28.4 / 31.7; docs/tasks/evidence.md
+    memjax train --config=configs/evidence.py:paper                  the paper's RM: 28.4 / 31.7 (Table 7)
     memjax train --config=configs/evidence.py:paper,discrete=1
     memjax train --config=configs/evidence.py:paper,system=directly  or multi_hop
     memjax train --config=configs/evidence.py:paper,memory=continual the paper's CM: 28.4 / 31.7, discrete 22.1 / 25.0
