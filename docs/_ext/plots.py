@@ -1,5 +1,6 @@
 """Plots of what was measured, from results/, as small SVG files."""
 
+import textwrap
 from pathlib import Path
 
 import evidence_tables
@@ -21,6 +22,7 @@ def draw(folder: Path) -> None:
         _save(_cost(), folder / "cost.svg")
         _save(_recollected(), folder / "recollected.svg")
         _save(_cosines(), folder / "slot_cosines.svg")
+        _save(_new_questions(), folder / "new_questions.svg")
 
 
 def _save(figure, path: Path) -> None:
@@ -84,7 +86,36 @@ def _cosines():
     figure, panels = plt.subplots(1, len(rows), figsize=(2.6 * len(rows) + 0.6, 2.8), squeeze=False)
     for panel, (row, runs) in zip(panels[0], rows.items(), strict=True):
         drawn = panel.imshow(runs[0]["slot_cosines"], vmin=0, vmax=1, cmap="cividis")
-        panel.set(title=row, xlabel="slot")
+        panel.set(title=textwrap.fill(row, 20), xlabel="slot")
     panels[0][0].set_ylabel("slot")
     figure.colorbar(drawn, ax=panels[0].tolist(), fraction=0.03, pad=0.02, label="mean absolute cosine")
+    return figure
+
+
+def _new_questions():
+    """New questions that are answered from frozen slots, rehearsed and not, with the spread over the seeds."""
+    pairs = {
+        "medium, 10 slots": ("medium", "rehearsal", "no rehearsal"),
+        "medium, 4 slots": ("medium", "4 slots", "4 slots no rehearsal"),
+        "papers' size, 20 slots": ("paper", "slow curriculum", "slow curriculum no rehearsal"),
+    }
+    runs = results_tables.load("new_questions")["runs"].values()
+    figure, panel = plt.subplots(figsize=(7, 2.6))
+    for bar, label, colour in ((0, "rehearsed", "tab:blue"), (1, "not rehearsed", "0.65")):
+        for place, (size, *rows) in enumerate(pairs.values()):
+            shares = [
+                100 * run["new"]["all"]
+                for run in runs
+                if (run["size"], run["row"], run["passes"]) == (size, rows[bar], 10)
+            ]
+            at, mean = place + 0.36 * bar, sum(shares) / len(shares)
+            panel.barh(at, mean, height=0.34, color=colour, label=None if place else label)
+            panel.plot(shares, [at] * len(shares), "k.", markersize=3)
+            panel.annotate(
+                f"{mean:.1f}", (max(shares), at), xytext=(8, 0), textcoords="offset points", va="center", fontsize=8
+            )
+    panel.set(xlim=(0, 100), xlabel="new questions answered, % (dots: seeds)")
+    panel.set_yticks([place + 0.18 for place in range(len(pairs))], pairs)
+    panel.invert_yaxis()
+    panel.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5))
     return figure
