@@ -141,6 +141,26 @@ def steps_by_seed(found: dict) -> list[str]:
     return lines
 
 
+def longer(medium: dict, found: dict) -> list[str]:
+    """Accuracy in streams of the length of training and in longer ones, rehearsed and not."""
+    head = ["memory", "facts", "early %", "later %", "all %", "seeds"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    rows: dict[tuple[str, int], list[dict]] = {}
+    names = {run["row"] for run in found["runs"].values()}
+    for run in medium["runs"].values():
+        if run["row"] in names:
+            parts = {part: of_tag(run, "half", part) for part in ("early", "later")} | {
+                "all": run["metrics"]["accuracy"]
+            }
+            rows.setdefault((run["row"], run["config"]["task"]["length"]), []).append(parts)
+    for run in found["runs"].values():
+        rows.setdefault((run["row"], run["length"]), []).append(run)
+    for (row, length), runs in sorted(rows.items(), key=lambda item: item[0][1]):
+        shares = (percent([run[part] for run in runs]) for part in ("early", "later", "all"))
+        lines.append(f"| {' | '.join([row, str(length), *shares, str(len(runs))])} |")
+    return lines
+
+
 def training(found: dict) -> list[str]:
     """How accuracy, the losses of rehearsal and the gradient went in training, at some of the steps."""
     head = ["run", "steps up to", "right %", "recollection", "familiarity", "largest norm of the gradient"]

@@ -20,6 +20,7 @@ TABLES = {
     "demo": ("evidence_demo", evidence.evidence),
     "small": ("evidence_small", evidence.evidence),
     "paper": ("evidence_paper", evidence.evidence),
+    "longer": (("evidence_medium", "evidence_longer"), evidence.longer),
     "paper_training": ("paper_training", evidence.training),
     "slots": ("evidence_small", evidence.slots),
     "medium": ("evidence_medium", evidence.slots),
