@@ -54,7 +54,7 @@ MEDIUM = {
         for row, flags in {
             "curriculum": CURRICULUM,
             "4 slots": "--config.memory.slots=4",
-            "1 slot": "--config.memory.slots=1 --config.memory.scores=additive",  # dot products need a second
+            "1 slot": "--config.memory.slots=1 --config.memory.scores=additive",  # scores of both kinds need four
         }.items()
         for kind, more in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
     },

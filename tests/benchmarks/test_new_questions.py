@@ -71,7 +71,7 @@ def test_no_new_question_has_the_evidence_of_an_old_one_and_all_streams_are_of_f
         *map(tuple, new.chains.reshape(-1, spec.evidence).tolist())
     }
     groups = [chains // (spec.facts // spec.groups) for chains in (old.chains, new.chains)]
-    np.testing.assert_array_equal(groups[0][:, 0, 0], groups[1][:, 0, 0])
+    np.testing.assert_array_equal(*groups)
     assert set(new.lengths("train")) == {spec.length // spec.segment}
 
 
