@@ -63,31 +63,29 @@ MEDIUM = {
     "random embeddings curriculum": f"{RANDOM} {CURRICULUM}",
     **{f"random embeddings {row}": RANDOM for row in ("rehearsal", "continual", "surprise")},
 }
-# 7,500 steps of 64 are one pass over the 480,000 streams of train.
-PASS = "--config.training.steps=7500 --config.optimizer.decay_steps=1500 --config.training.validate_examples=1000"
-ONE_PASS = f"{PASS} --config.training.sampler_steps=2000"
-SHORT_TOO = "--config.task.shortest=20 --config.training.buckets=5"
-HELD = "--config.memory.time_constant=10"  # as at `medium`: with 1, half of a slot is gone after each of 20 segments
-LEARNED = (
-    f"{PASS} --config.training.sampler_steps=10000 {SHORT_TOO} {HELD} {OF_SAMPLER} "
-    "--config.task.train=540"  # as many as the sampler reads
-)
-# Streams grow for 7,500 of 15,000 steps, and again from 10,125 on, where the second pass begins. Where they grew twice
-# as fast, training with rehearsal fell apart.
-SLOWLY = f"{LEARNED} --config.training.steps=15000 --config.optimizer.decay_steps=3000 --config.task.curriculum=480000"
+# Half of the steps; and training as it was before streams grew and embeddings were learned.
+HALF = "--config.training.steps=7500 --config.optimizer.decay_steps=1500"
+GUESSED = f"{HALF} --config.training.sampler_steps=2000 {RANDOM} --config.task.train=400 --config.task.curriculum=0"
+FULL = "--config.task.shortest=0 --config.training.buckets=1 --config.memory.time_constant=1"
+AGAIN = "--config.task.train=540"  # of 15,000 steps the last third reads streams a second time, which grow again
+FASTER = f"{AGAIN} {HALF} --config.task.curriculum=240000"
 PAPER = {
-    "rehearsal": ONE_PASS,
-    "no rehearsal": f"{ONE_PASS} {ABLATIONS['no rehearsal']}",
-    "dnc": ONE_PASS,
-    "short streams too": f"{ONE_PASS} {SHORT_TOO} {HELD}",
-    "short streams too no rehearsal": f"{ONE_PASS} {SHORT_TOO} {HELD} {ABLATIONS['no rehearsal']}",
-    "short streams too dnc": f"{ONE_PASS} {SHORT_TOO}",
-    "learned embeddings": LEARNED,
-    "learned embeddings no rehearsal": f"{LEARNED} {ABLATIONS['no rehearsal']}",
-    "curriculum": f"{LEARNED} --config.task.curriculum=240000",
-    "curriculum no rehearsal": f"{LEARNED} --config.task.curriculum=240000 {ABLATIONS['no rehearsal']}",
-    "slow curriculum": SLOWLY,
-    "slow curriculum no rehearsal": f"{SLOWLY} {ABLATIONS['no rehearsal']}",
+    "rehearsal": "",
+    "no rehearsal": ABLATIONS["no rehearsal"],
+    "discrete": "",
+    "discrete no rehearsal": ABLATIONS["no rehearsal"],
+    **dict.fromkeys(("continual", "surprise", "stm", "dnc"), ""),
+    **{
+        row + kind: f"{flags} {more}".rstrip()
+        for row, flags in {
+            "slow curriculum": AGAIN,
+            "curriculum": FASTER,
+            "learned embeddings": f"{FASTER} --config.task.curriculum=0",
+            "short streams too": GUESSED,
+            "one pass": f"{GUESSED} {FULL}",
+        }.items()
+        for kind, more in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
+    },
 }
 VARIANTS = {
     **{name + kind: f",memory={name}" for name in BASELINES for kind in ("", " no rehearsal")},
@@ -96,7 +94,7 @@ VARIANTS = {
     **{f"random embeddings {name}": f",memory={name}" for name in ("continual", "surprise")},
     "continual as printed": ",memory=continual,printed=1",
     **{f"{row} as printed": ",printed=1" for row in ("rehearsal", *ABLATIONS)},
-    "short streams too dnc": ",memory=dnc",
+    **{f"discrete{kind}": ",discrete=1" for kind in ("", " no rehearsal")},
     "Directly Reason": ",system=directly",
     "Multi-Hop Reason": ",system=multi_hop",
 }

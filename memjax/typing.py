@@ -15,6 +15,7 @@ from jax import Array
 from jaxtyping import Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 Normalize = Literal["slots", "items"]
+WriteNormalize = Literal["slots", "items", "mass"]
 Params = PyTree
 State = PyTree
 Key = PRNGKeyArray
@@ -103,4 +104,5 @@ __all__ = [
     "Split",
     "State",
     "WithLengths",
+    "WriteNormalize",
 ]

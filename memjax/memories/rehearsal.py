@@ -13,7 +13,7 @@ from memjax.errors import require
 from memjax.memories.encoders import GRUEncoder, TransformerEncoder
 from memjax.memories.memory import Memory, Slots, check_items, replicate_over_sequence
 from memjax.memories.weights import additive_params, dot_params, gru_params
-from memjax.typing import Any, Array, Bool, Float, Key, Normalize, State
+from memjax.typing import Any, Array, Bool, Float, Key, State, WriteNormalize
 
 DOT_GAIN = 3.0  # items choose few slots from the start; a tenth of it stored as well in a trial
 
@@ -53,7 +53,9 @@ class RehearsalMemory(Memory):
         layers: of the encoder.
         heads: of its attention.
         encoder: "transformer", or "gru", a bidirectional one.
-        normalize: "slots", each item has one unit to give away; "items", each slot takes one unit.
+        normalize: "slots", each item has one unit to give away; "items", each slot takes one unit; "mass" (ours), as
+            "slots", but a slot takes the mean of what it is given, and moves as far as it is given something
+            (`ops.write_segment`): for streams of items that are alike.
         initial_std: the standard deviation of the slots before the first segment; large slots are easy to tell apart,
             small ones quick to be written over.
         time_constant: for about how many segments a slot keeps what is not overwritten (the update gate's bias is its
@@ -83,7 +85,7 @@ class RehearsalMemory(Memory):
     layers: int = 3
     heads: int = 4
     encoder: str = "transformer"
-    normalize: Normalize = "slots"
+    normalize: WriteNormalize = "slots"
     initial_std: float = 1.0
     time_constant: float = 1.0
     write_gain: float = 1.0
@@ -99,7 +101,7 @@ class RehearsalMemory(Memory):
         one_of(self, ("transformer", "gru"), "encoder")
         check_scales(self, "initial_std", "time_constant", "write_gain", "position_std")
         require(self.encoder != "gru" or self.width % 2 == 0, f"width {self.width} must be even for the gru encoder")
-        one_of(self, ("slots", "items"), "normalize")
+        one_of(self, ("slots", "items", "mass"), "normalize")
         one_of(self, ("additive", "dot", "both"), "scores")
         # One slot takes all of every item, whatever its score.
         require(self.scores != "both" or self.num_slots >= 4, "slots must be at least 4 for scores of both kinds")

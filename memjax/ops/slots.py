@@ -12,7 +12,9 @@ from memjax.ops.axes import Axes
 from memjax.ops.checked import checked
 from memjax.ops.gru import GRUParams, MultiHeadGRUParams, project_aligned, update_from_gates
 from memjax.ops.recurrence import carry_like
-from memjax.typing import Annotated, Array, Bool, Float, Normalize
+from memjax.typing import Annotated, Array, Bool, Float, Normalize, WriteNormalize
+
+LEAST_MASS = 1e-6  # a slot that is given less moves by as little: its mean may be too small
 
 
 class SlotWriteParams(NamedTuple):
@@ -69,19 +71,22 @@ def write_segment(
     items: Float[Array, "N dx"] | Annotated[SegmentFeatures, Axes("N", "h", T="")],
     mask: Bool[Array, "N"] | None = None,
     *,
-    normalize: Normalize = "slots",
+    normalize: WriteNormalize = "slots",
 ) -> Float[Array, "K dm"]:
     """Writes one segment: `slots <- update_slots(slots, slot_attention(slots, items))`.
 
     Source: Rehearsal Memory, Eq. 1 and 2. A segment that is padding throughout leaves the slots as they were, to the
-    bit.
+    bit. With `normalize="mass"` (ours) a slot takes the mean of what it was given, and moves by the share of an item
+    that it was given, at most wholly: `mass_k = sum_n weights[k, n]`, `aligned_k / mass_k` in place of `aligned_k`,
+    `slots_k <- slots_k + min(mass_k, 1) (update_slots(...)_k - slots_k)`. Then a segment of many items that are alike
+    comes in no larger than one, and a slot that is given nothing forgets nothing.
 
     Args:
         params: of the write.
         slots: K vectors.
         items: of the segment, or their `segment_features`, where they were computed before a loop.
         mask: which items are no padding; all, if not given.
-        normalize: as of `slot_attention`.
+        normalize: as of `slot_attention`; or "mass", weights as for "slots", a mean in place of the sum.
 
     Returns:
         The slots after the write.
@@ -105,7 +110,7 @@ def write_stream(
     segments: Float[Array, "T N dx"] | Annotated[SegmentFeatures, Axes("T", "N", "h")],
     mask: Bool[Array, "T N"] | None = None,
     *,
-    normalize: Normalize = "slots",
+    normalize: WriteNormalize = "slots",
     remat: bool = False,
 ) -> Float[Array, "K dm"]:
     """Writes segment after segment; the result is the same however the stream is cut into calls at segment borders.
@@ -118,7 +123,7 @@ def write_stream(
         slots: K vectors.
         segments: of the stream, or their `segment_features`.
         mask: which items are no padding; all, if not given.
-        normalize: as of `slot_attention`.
+        normalize: as of `write_segment`.
         remat: keeps only the slots of each step for the gradient, and recomputes the rest: less memory, and on CPU less
             time (storing the tanh of every slot and item costs more than taking it again).
 
@@ -165,11 +170,17 @@ def _write(
     slots: Float[Array, "K dm"],
     features: SegmentFeatures,
     mask: Bool[Array, "N"],
-    normalize: Normalize,
+    normalize: WriteNormalize,
 ) -> Float[Array, "K dm"]:
     keys, values = features
-    weights_KxN = slot_weights(params.attention, slots, keys, mask, normalize=normalize)
+    over: Normalize = "items" if normalize == "items" else "slots"
+    weights_KxN = slot_weights(params.attention, slots, keys, mask, normalize=over)
+    mass_Kx1 = weights_KxN.sum(1, keepdims=True)
+    if normalize == "mass":
+        weights_KxN = weights_KxN / jnp.maximum(mass_Kx1, LEAST_MASS)
     # (weights @ items) W = weights @ (items W), and items W needs no slots: it was computed outside the loop.
     gates_KxG = accumulated(weights_KxN.astype(values.dtype), values)
     written = update_from_gates(params.update, slots, gates_KxG, values.dtype)
+    if normalize == "mass":
+        written = slots + jnp.minimum(mass_Kx1, 1) * (written - slots)
     return jnp.where(mask.any(), written, slots)

@@ -17,6 +17,8 @@ SIZES = {"slots": 3, "width": WIDTH, "segment": N, "layers": 2, "heads": 2}
 MEMORIES = {
     "rehearsal": SIZES,
     "rehearsal over items": {**SIZES, "normalize": "items"},
+    "rehearsal by mass": {**SIZES, "normalize": "mass"},
+    "continual by mass": {**SIZES, "update_heads": 2, "normalize": "mass"},
     "rehearsal with a gru encoder": {**SIZES, "encoder": "gru"},
     "rehearsal by dot products": {**SIZES, "scores": "dot"},
     "rehearsal by scores of both kinds": {**SIZES, "slots": 5, "scores": "both"},

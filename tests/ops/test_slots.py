@@ -95,11 +95,39 @@ def test_padding_in_features_may_hold_anything(update):
     assert_same(write_stream(params, state, features, mask), write_stream(params, state, segments, mask))
 
 
-def test_normalize_reaches_every_write():
-    params, state, segments, mask = jax.tree.map(np.asarray, arguments())
-    expected = slots.write_stream(params, state, segments, mask, normalize="items")
-    assert_close(write_stream(*arguments(), normalize="items"), expected, 1e-5)
-    assert not np.allclose(write_stream(*arguments()), expected, atol=1e-3)
+@both_updates
+@pytest.mark.parametrize("normalize", ["items", "mass"])
+def test_normalize_reaches_every_write(update, normalize):
+    params, state, segments, mask = jax.tree.map(np.asarray, arguments(update))
+    expected = slots.write_stream(params, state, segments, mask, normalize=normalize)
+    assert_close(write_stream(*arguments(update), normalize=normalize), expected, 1e-5)
+    assert not np.allclose(write_stream(*arguments(update)), expected, atol=1e-3)
+
+
+@both_updates
+def test_by_mass_an_item_that_comes_twice_moves_the_slots_further_and_never_past_the_update(update):
+    params, state, segments, _ = arguments(update)
+    item = segments[0, :1]
+    written = {
+        count: ops.write_segment(params, state, jnp.repeat(item, count, axis=0), normalize="mass")
+        for count in (1, 2, 200, 400)
+    }
+    assert_close(written[2] - state, 2 * (written[1] - state), 1e-5)  # no slot is given a whole item here
+    assert_close(written[400], written[200], 1e-4)
+
+
+def test_by_mass_a_slot_that_is_given_nothing_stays_as_it_is_and_has_a_finite_gradient():
+    params, _, segments, _ = arguments()
+    keys = jnp.array([[40.0], [0.0], [0.0], [0.0]]) * jnp.eye(K)[0]  # of the slots: the first takes everything
+    attention = ops.DotParams(jnp.eye(K), jnp.eye(D), jnp.zeros(D))
+    params, items = params._replace(attention=attention), jnp.abs(segments[0]) + 1
+
+    def write(slots):
+        return ops.write_segment(params, slots, items, normalize="mass")
+
+    assert_close(write(keys)[1:], keys[1:], 1e-6)
+    assert not np.allclose(write(keys)[0], keys[0], atol=1e-2)
+    assert np.isfinite(jax.grad(lambda slots: write(slots).sum())(keys)).all()
 
 
 def test_remat_gives_the_same_and_keeps_less():

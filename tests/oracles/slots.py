@@ -14,6 +14,11 @@ def segment_features(params, items):
 def write_segment(params, slots, items, mask, normalize="slots"):
     if not np.any(mask):
         return slots
+    if normalize == "mass":
+        weights, aligned = slot_attention(params.attention, slots, items, mask)
+        mass = weights.sum(1)
+        whole = update_slots(params.update, slots, aligned / mass[:, None])
+        return np.stack([m + min(a, 1) * (new - m) for m, a, new in zip(slots, mass, whole, strict=True)])
     return update_slots(params.update, slots, slot_attention(params.attention, slots, items, mask, normalize)[1])
 
 
