@@ -1,6 +1,6 @@
 """The rows of the downstream tasks: row -> what comes behind the config's first word, and which flags."""
 
-from evidence_rows import ABLATIONS
+from evidence_rows import ABLATIONS, OF_SAMPLER
 
 from memjax.memories import registry
 
@@ -36,6 +36,7 @@ OF_REHEARSAL = {
 }
 # By validation GRU4REC still gains where the memories begin to overfit.
 LONGER = ("--config.training.steps=1000",)
+KEPT_100 = ("--config.memory.time_constant=100.0",)
 LEARNERS = {
     "gru4rec": ("system=gru4rec", LONGER),
     "dien": ("system=dien", ()),
@@ -43,6 +44,9 @@ LEARNERS = {
     **OF_REHEARSAL,
     "gru4rec stepwise": ("system=gru4rec,segment=1", LONGER),
     **{f"{name} stepwise": (f"memory={name},segment=1", ()) for name in MEMORIES},
+    # Streams have 28 segments in the mean, and 153 at most.
+    "kept 100 segments": ("memory=rehearsal", KEPT_100),
+    "kept 100 segments no rehearsal": ("memory=rehearsal", (*KEPT_100, *NO_REHEARSAL)),
 }
 OF_GRU = {"Directly Reason": ("system=directly", ()), "Multi-Hop Reason": ("system=multi_hop", ())}
 KEPT_1 = ("--config.memory.time_constant=1.0",)
@@ -65,6 +69,21 @@ DIALOGUE = {
     "E2E-MN": ("system=e2e_mn", ()),
     **OF_GRU,
 }
+LEARNED = (OF_SAMPLER, "--config.training.sampler_steps=2000")
+# What is written of frames that are much alike, and how they are read before; each with and without rehearsal.
+OF_FRAMES = {
+    "by mass": ("--config.memory.normalize=mass",),
+    "over items": ("--config.memory.normalize=items",),
+    "learned embeddings": LEARNED,
+    "learned embeddings by mass": (*LEARNED, "--config.memory.normalize=mass"),
+    "transformer": ("--config.memory.encoder=transformer",),
+    "transformer learned embeddings": (*LEARNED, "--config.memory.encoder=transformer"),
+    "transformer learned embeddings by mass": (
+        *LEARNED,
+        "--config.memory.encoder=transformer",
+        "--config.memory.normalize=mass",
+    ),
+}
 VIDEO = {
     "E-SA": ("system=e_sa", ()),
     **OF_MEMORIES,
@@ -73,7 +92,11 @@ VIDEO = {
     "HCRN": ("system=hcrn", ()),
     **OF_GRU,
     **{row: how for row, how in OF_REHEARSAL.items() if row != "gru encoder"},  # which is the config's own
-    "transformer encoder": ("memory=rehearsal", ("--config.memory.encoder=transformer",)),
+    **{
+        row + kind: ("memory=rehearsal", (*how, *more))
+        for row, how in OF_FRAMES.items()
+        for kind, more in ((" no rehearsal", NO_REHEARSAL), ("", ()))
+    },
 }
 # LEMN, Table 3, and what it leaves out: rules, and the bound of BiDAF that sees everything.
 SPANS = {

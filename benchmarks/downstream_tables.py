@@ -1,5 +1,6 @@
 """Tables of what was learned of the downstream tasks, in Markdown, from what `reproduce.py` wrote."""
 
+import re
 from collections.abc import Callable
 from statistics import mean
 
@@ -88,8 +89,9 @@ def of_tag(runs: list[dict], tag: str, value: str, metric: str) -> list[float]:
 
 
 def minutes(runs: list[dict]) -> str:
-    """How long a row trained, in the mean."""
-    return f"{mean(run['seconds'] for run in runs) / 60:.0f}"
+    """How long a row trained, in the mean, and on what if not on a CPU alone."""
+    chips = sorted({chip for run in runs for chip in re.findall(r"NVIDIA (\w+)", run.get("devices") or "")})
+    return f"{mean(run['seconds'] for run in runs) / 60:.0f}" + f" ({', '.join(chips)})" * bool(chips)
 
 
 def cost(runs: list[dict]) -> list[str]:
