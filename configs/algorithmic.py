@@ -38,6 +38,4 @@ def get_config(arg: str = "copy") -> ConfigDict:
         config.optimizer.decay_steps = 10_000
     config.training = ConfigDict({"steps": 20_000, "batch_size": 16, "microbatches": 1, "seed": values["seed"]})
     config.training.update(log_every=50, validate_every=1000, validate_examples=500, checkpoint_every=1000)
-    config.training.checkpoints = ""
-    config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
     return config

@@ -72,7 +72,7 @@ def get_config(arg: str = "rehearsal") -> ConfigDict:
     config.training = ConfigDict({"batch_size": 64 if joint else 16, "microbatches": 1, "seed": values["seed"]})
     config.training.update(log_every=50, validate_every=500, validate_examples=1000, checkpoint_every=500)
     # A story has 2 to 228 sentences, 8 in the mean; padded to the longest of a batch they would be 74.
-    config.training.update(checkpoints="", buckets=6 if joint else 1)
+    config.training.update(buckets=6 if joint else 1)
     if small:
         # For one night of a core, at about a step a second; eleven epochs of en-10k. Not tuned.
         config.optimizer.decay_steps = 10_000
@@ -83,5 +83,4 @@ def get_config(arg: str = "rehearsal") -> ConfigDict:
     else:
         config.optimizer.decay_steps = 1000
         config.training.update(steps=11_000, sampler_steps=3000)
-    config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
     return config

@@ -74,10 +74,8 @@ def get_config(arg: str = "lmm") -> ConfigDict:
     config.optimizer.decay_steps = STEPS // 3
     config.training = ConfigDict({"steps": STEPS, "batch_size": BATCH, "microbatches": 1, "seed": values["seed"]})
     config.training.update(log_every=25, validate_every=500, validate_examples=300, checkpoint_every=500)
-    config.training.checkpoints = ""
     if not layers:
         config.training.update(sampler_steps=0, buckets=6)
-    config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
     return config
 
 

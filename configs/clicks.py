@@ -60,6 +60,5 @@ def get_config(arg: str = "ml1m") -> ConfigDict:
     config.training = ConfigDict({"batch_size": 64, "microbatches": 1, "seed": values["seed"], "log_every": 10})
     config.training.update(steps=1500, sampler_steps=1000, validate_every=500, checkpoint_every=250)
     # A stream has 1 to 50 segments, 8 in the mean.
-    config.training.update(validate_examples=1000, checkpoints="", buckets=6)
-    config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
+    config.training.update(validate_examples=1000, buckets=6)
     return config

@@ -59,6 +59,5 @@ def get_config(arg: str = "dream") -> ConfigDict:
     # 191 steps are one pass over DREAM's questions.
     config.training.update(steps=1000, sampler_steps=200, validate_every=200, checkpoint_every=200)
     # A dialogue has 2 to 65 segments, that of a question 10 in the mean.
-    config.training.update(validate_examples=1000, checkpoints="", buckets=5)
-    config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
+    config.training.update(validate_examples=1000, buckets=5)
     return config

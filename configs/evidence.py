@@ -119,6 +119,4 @@ def get_config(arg: str = "demo") -> ConfigDict:
         config.training.update(checkpoint_every=1000, validate_examples=validated)
     if own or variant == "medium" or grown:
         config.optimizer.decay_steps = config.training.steps // (5 if grown else 6)
-    config.training.checkpoints = ""
-    config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
     return config

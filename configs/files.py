@@ -45,6 +45,4 @@ def get_config(arg: str = "data") -> ConfigDict:
 
     config.training = ConfigDict({"batch_size": 32, "microbatches": 1, "seed": values["seed"], "log_every": 10})
     config.training.update(steps=2000, validate_every=200, validate_examples=500, checkpoint_every=200, buckets=4)
-    config.training.checkpoints = ""
-    config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
     return config

@@ -54,6 +54,5 @@ def get_config(arg: str = "ptb") -> ConfigDict:
     config.optimizer.decay_steps = 5000 if words else 2000
     config.training = ConfigDict({"steps": 7500 if words else 4000, "batch_size": 16, "microbatches": 1})
     config.training.update(seed=values["seed"], log_every=50, validate_every=500, validate_examples=100)
-    config.training.update(checkpoint_every=500, checkpoints="")
-    config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
+    config.training.update(checkpoint_every=500)
     return config

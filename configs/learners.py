@@ -57,6 +57,5 @@ def get_config(arg: str = "assist2017") -> ConfigDict:
 
     config.training = ConfigDict({"batch_size": 32, "microbatches": 1, "seed": values["seed"], "log_every": 10})
     config.training.update(steps=400, sampler_steps=200, validate_every=100, checkpoint_every=100)
-    config.training.update(validate_examples=341, checkpoints="", buckets=6)
-    config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
+    config.training.update(validate_examples=341, buckets=6)
     return config

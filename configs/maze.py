@@ -41,6 +41,4 @@ def get_config(arg: str = "imaze") -> ConfigDict:
     config.optimizer.decay_steps = STEPS[kind] // 2
     config.training = ConfigDict({"steps": STEPS[kind], "batch_size": 64, "microbatches": 1, "log_every": 50})
     config.training.update(seed=values["seed"], validate_every=250, validate_examples=512, checkpoint_every=250)
-    config.training.checkpoints = ""
-    config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
     return config

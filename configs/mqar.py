@@ -46,6 +46,4 @@ def get_config(arg: str = "64x4") -> ConfigDict:
     config.optimizer = ConfigDict({"learning_rate": 3e-3, "warmup_steps": 100, "decay_steps": 1000, "clip_norm": 1.0})
     config.training = ConfigDict({"steps": 3000, "batch_size": 64, "microbatches": 1, "seed": values["seed"]})
     config.training.update(log_every=25, validate_every=250, validate_examples=500, checkpoint_every=500)
-    config.training.checkpoints = ""
-    config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
     return config

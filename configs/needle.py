@@ -65,6 +65,4 @@ def get_config(arg: str = "lmm") -> ConfigDict:
     config.optimizer = ConfigDict({"learning_rate": 3e-3, "warmup_steps": 100, "decay_steps": 500, "clip_norm": 1.0})
     config.training = ConfigDict({"steps": steps, "batch_size": batch, "microbatches": 1, "seed": values["seed"]})
     config.training.update(log_every=25, validate_every=250, validate_examples=200, checkpoint_every=250)
-    config.training.checkpoints = ""
-    config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
     return config

@@ -42,6 +42,5 @@ def get_config(arg: str = "noisy") -> ConfigDict:
     config.optimizer = ConfigDict({"learning_rate": 3e-3, "warmup_steps": 0, "decay_steps": 10_000, "clip_norm": 40.0})
     config.training = ConfigDict({"base_steps": 3000, "steps": 10_000, "batch_size": 64, "microbatches": 1})
     config.training.update(seed=values["seed"], log_every=50, validate_every=500, validate_examples=500)
-    config.training.update(checkpoint_every=500, checkpoints="", reward=values["reward"])
-    config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
+    config.training.update(checkpoint_every=500, reward=values["reward"])
     return config

@@ -48,6 +48,5 @@ def get_config(arg: str = "fairytales") -> ConfigDict:
     config.optimizer = ConfigDict({"learning_rate": 1e-3, "warmup_steps": 100, "decay_steps": 500, "clip_norm": 40.0})
     config.training = ConfigDict({"base_steps": base, "steps": joint, "batch_size": 32, "microbatches": 1})
     config.training.update(seed=values["seed"], log_every=50, validate_every=250, validate_examples=192)
-    config.training.update(checkpoint_every=250, checkpoints="", reward=values["reward"])
-    config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
+    config.training.update(checkpoint_every=250, reward=values["reward"])
     return config

@@ -65,6 +65,5 @@ def get_config(arg: str = "fairytales") -> ConfigDict:
     # 47 steps are one pass over the stories of train; one takes a core one and a half to three seconds.
     config.training.update(steps=400, sampler_steps=200, validate_every=100, checkpoint_every=50)
     # A story has 19 to 554 segments, that of an example 207 in the mean.
-    config.training.update(validate_examples=41, checkpoints="", buckets=6)
-    config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
+    config.training.update(validate_examples=41, buckets=6)
     return config

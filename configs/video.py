@@ -55,6 +55,5 @@ def get_config(arg: str = "shapes") -> ConfigDict:
     config.training = ConfigDict({"batch_size": 32, "microbatches": 1, "seed": values["seed"], "log_every": 50})
     # 250 steps are one pass over the films of train.
     config.training.update(steps=4000, sampler_steps=300, validate_every=250, checkpoint_every=250)
-    config.training.update(validate_examples=50, checkpoints="", buckets=3)
-    config.mesh = ConfigDict({"data": -1, "fsdp": 1, "sequence": 1, "model": 1})
+    config.training.update(validate_examples=50, buckets=3)
     return config

@@ -88,8 +88,11 @@ def test_what_a_config_leaves_out_has_the_default_of_its_class_and_is_shown():
     least = {"system": "memory", "task": given["task"], "memory": {"name": "rehearsal", "slots": 3}}
     config = from_mapping(least | {"training": {"steps": 5}})
     shown = to_mapping(config)
-    assert set(shown) == set(given) and from_mapping(shown) == config
-    assert all(set(given[section]) == set(shown[section]) for section in given if section not in ("system", "memory"))
+    assert set(shown) == {*given, "mesh"} and from_mapping(shown) == config
+    own = {section: set(given[section]) for section in given if section not in ("system", "memory")}
+    own["training"].add("checkpoints")
+    assert {section: set(shown[section]) for section in own} == own
+    assert shown["mesh"] == {"data": -1, "fsdp": 1, "sequence": 1, "model": 1} and shown["training"]["checkpoints"] == ""
     bound = {"width", "segment", "dtype"}  # by task and model
     assert set(shown["memory"]) == {"name", "slots", *size_fields(memories.registry["rehearsal"])} - bound
     assert (shown["optimizer"]["learning_rate"], shown["rehearsal"]["mask_ratio"]) == (1e-3, 0.5)
