@@ -113,7 +113,7 @@ def collect(table: str, runs: Path, wanted: dict[tuple[str, int], str], out: Pat
             "config": config,
             "seconds": round(training_seconds(load_run(folder)), 1),
             **{key: evaluation.get(key) for key in ("step", "parameters", "state_bytes", "metrics", "sampler")},
-            **{key: evaluation[key] for key in ("devices",) if key in evaluation},
+            **({"devices": said} if (said := devices_of(evaluation)) else {}),
             "validation": curve,
             "losses": last_losses(entries),
             **{key: evaluation[key] for key in ("recollected", "slot_cosines") if key in evaluation},
@@ -124,6 +124,12 @@ def collect(table: str, runs: Path, wanted: dict[tuple[str, int], str], out: Pat
     command = f"python benchmarks/reproduce.py {table}"
     out.parent.mkdir(exist_ok=True)
     out.write_text(json.dumps({"command": command, "machine": machine, "runs": known}, indent=1) + "\n")
+
+
+def devices_of(evaluation: dict) -> str | None:
+    """On what a run was trained, and, if it was elsewhere, tested."""
+    trained, tested = evaluation.get("trained_on"), evaluation.get("devices")
+    return f"{trained}; tested on {tested}" if trained and trained != tested else tested
 
 
 def last_losses(entries: list[dict]) -> dict[str, float]:

@@ -147,7 +147,22 @@ def test_what_an_evaluation_tells_of_single_examples_and_of_itself(trained):
     assert sum(n for row in confusions.values() for n in row.values()) == 36
     assert sum(row.get(answer, 0) for answer, row in confusions.items()) == correct
     assert evaluation["versions"]["jax"] == jax.__version__ and evaluation["report"]["columns"]
-    assert evaluation["devices"] == f"{jax.device_count()} x cpu"
+    assert evaluation["devices"] == evaluation["trained_on"] == f"{jax.device_count()} x cpu"
+
+
+def test_a_run_that_came_from_elsewhere_still_says_where_it_was_trained(trained, tmp_path, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(trained, folder)
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    valid = [line for line in lines if line["phase"] == "train" and "split" in line]
+    assert all(line["devices"] == "8 x cpu" for line in valid)
+    for others, told in ((valid[:1], "1 x TPU v5e, then 8 x cpu"), (valid, "1 x TPU v5e")):
+        for line in others:
+            line["devices"] = "1 x TPU v5e"
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        assert call(capsys, "evaluate", folder)[0] == 0
+        evaluation = read_object(folder / "evaluation.json")
+        assert (evaluation["trained_on"], evaluation["devices"]) == (told, "8 x cpu")
 
 
 def test_compiled_programs_are_kept_in_the_users_cache_unless_they_are_not_to_be(tmp_path, monkeypatch):

@@ -22,6 +22,7 @@ Other keys of evaluation.json that a page shows where they are there:
     command         the command that trained the run, one text
     versions        {package: version}
     devices         on which it was tested, one text
+    trained_on      on which it was trained, one text, shown if it is another
 """
 
 import dataclasses

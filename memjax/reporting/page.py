@@ -129,7 +129,10 @@ def _commands(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
     for name, run in zip(names, runs):
         command, versions = pick(run.evaluation, "command"), pick(run.evaluation, "versions")
         said = [f"{package} {version}" for package, version in versions.items()] if isinstance(versions, dict) else []
-        said += [devices] if isinstance(devices := pick(run.evaluation, "devices"), str) else []
+        trained, tested = (pick(run.evaluation, key) for key in ("trained_on", "devices"))
+        elsewhere = isinstance(trained, str) and trained not in ("", tested)
+        said += [f"trained on {trained}"] * elsewhere
+        said += ["tested on " * elsewhere + tested] if isinstance(tested, str) else []
         own = [code(command)] if isinstance(command, str) and command else []
         own += [paragraph(", ".join(said))] if said else []
         if own:

@@ -16,10 +16,10 @@ from rich.console import Console
 
 from memjax import __version__
 from memjax.errors import remark
-from memjax.files import writing
+from memjax.files import read_entries, writing
 from memjax.training import checkpoint, runs
 from memjax.training.phase import Experiment, load_phase, phase_evaluator, run_phase
-from memjax.training.processes import by_first, require_shared
+from memjax.training.processes import by_first, devices, require_shared
 from memjax.training.sharding import fetch
 from memjax.typing import Params, Split
 
@@ -126,7 +126,8 @@ def evaluate(
         "report": experiment.recipe.report,
         "command": command,
         "versions": versions(),
-        "devices": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
+        "devices": devices(),
+        "trained_on": _trained_on(folder, last.name),
     }
     result |= experiment.recipe.facts(params, metrics, split)
     if experiment.recipe.shown and predictions:
@@ -142,6 +143,12 @@ def evaluate(
     result["seconds"] = time.perf_counter() - began
     by_first(lambda: runs.write_json(folder / file, result))
     return result
+
+
+def _trained_on(folder: Path, phase: str) -> str:
+    """The devices that a phase was trained on, one after another; "" of a run of a version that did not say."""
+    entries = (entry for entry in read_entries(folder / "metrics.jsonl") if entry["phase"] == phase)
+    return ", then ".join(dict.fromkeys(entry["devices"] for entry in entries if "devices" in entry))
 
 
 def _without_nan(metrics: dict[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from memjax.training import checkpoint
 from memjax.training.data import Examples, Layout, train_batches
 from memjax.training.objective import Example, Metrics
 from memjax.training.placement import placement_table
-from memjax.training.processes import is_first
+from memjax.training.processes import devices, is_first
 from memjax.training.runs import MetricsLog, NoLog
 from memjax.training.sharding import place_batch, placed, rows_here
 from memjax.training.step import TrainState
@@ -142,7 +142,7 @@ def fit(job: Fit, state: TrainState, console: Console, profile: bool = False) ->
             if step % config.validate_every == 0 or step == steps:
                 valid = job.validate(state.params)
                 _require_finite(valid, f"{phase} step {step}, validation", manager)
-                log.write(step, {"split": "valid"} | valid)
+                log.write(step, {"split": "valid", "devices": devices()} | valid)
                 if not console.is_terminal:
                     name = "auc" if "auc" in valid else "accuracy"
                     seconds = f"{time.perf_counter() - began:.0f} s"

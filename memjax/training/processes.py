@@ -16,6 +16,11 @@ from memjax.files import writing
 LONGEST = 2000  # bytes of a message that all are told
 
 
+def devices() -> str:
+    """The devices of all processes together, for people to read: "8 x cpu"."""
+    return f"{jax.device_count()} x {jax.devices()[0].device_kind}"
+
+
 def join(
     distributed: bool = False,
     coordinator: str | None = None,

@@ -77,6 +77,21 @@ def test_a_result_of_before_a_setting_was_there_is_known(reproduce):
     assert not reproduce.is_known({"config": older}, config)
 
 
+@pytest.mark.parametrize(
+    ("trained", "tested", "told"),
+    [
+        ("1 x H100", "1 x cpu", "1 x H100; tested on 1 x cpu"),
+        ("1 x cpu", "1 x cpu", "1 x cpu"),
+        ("", "1 x cpu", "1 x cpu"),
+        (None, "1 x cpu", "1 x cpu"),
+        (None, None, None),
+    ],
+)
+def test_what_is_collected_says_where_it_was_trained_and_tested(reproduce, trained, tested, told):
+    said = {"trained_on": trained, "devices": tested}
+    assert reproduce.devices_of({key: value for key, value in said.items() if value is not None}) == told
+
+
 def test_what_is_collected_holds_config_and_seconds(reproduce, tmp_path):
     command = "--config=configs/evidence.py:demo"
     config = reproduce.config_of(command)

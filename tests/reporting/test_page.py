@@ -246,6 +246,10 @@ def test_command_versions_and_notes_are_on_the_page(make_run, tmp_path):
     }
     parsed = parse(write_report([load_run(extended(make_run, **said))]))
     ran = "memjax 0.2, jax 0.10, 8 x TPU v5e"
+    same = parse(write_report([load_run(extended(make_run, "same", **said, trained_on="8 x TPU v5e"))]))
+    assert ran in same.texts
+    moved = parse(write_report([load_run(extended(make_run, "moved", **said, trained_on="1 x H100"))]))
+    assert "memjax 0.2, jax 0.10, trained on 1 x H100, tested on 8 x TPU v5e" in moved.texts
     assert {"Command and versions", said["command"], ran, "Notes", "<i>!"} <= set(parsed.texts)
     runs = [load_run(extended(make_run, "b", **said | {"command": "other"})), load_run(make_run("c"))]
     parsed = parse(write_report(runs, tmp_path / "out"))
