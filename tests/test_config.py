@@ -74,6 +74,17 @@ def test_the_paper_size_is_the_papers():
     assert config.memory.sizes["update_heads"] == 4 and config.optimizer.learning_rate == 1e-3
 
 
+def test_at_the_papers_size_streams_grow_for_half_of_training_and_none_is_read_twice():
+    for arg in ("paper", "paper,discrete=1", "paper,memory=continual", "paper,memory=dnc", "paper,system=multi_hop"):
+        config = from_mapping(config_file("evidence")(arg).to_dict())
+        task, read = config.task, config.training.steps * config.training.batch_size
+        assert task.train * task.queries * task.answers == read == 2 * task.curriculum
+        assert (config.model.embeddings == "sampler") == (config.system == "memory")
+    printed = from_mapping(config_file("evidence")("paper,printed=1").to_dict())
+    assert (printed.task.train, printed.task.curriculum, printed.model.embeddings) == (400, 0, "random")
+    assert printed.memory.sizes["time_constant"] == 1
+
+
 def test_the_joint_sizes_are_the_papers_or_a_cpus():
     for arg, width, layers in (("rehearsal,task=0", 128, 3), ("joint", 64, 2)):
         config = from_mapping(config_file("babi")(arg).to_dict())
