@@ -85,7 +85,7 @@ def made(variant: str, **changes: Any) -> Experiment:
     config = runpy.run_path(str(ROOT / "configs" / "evidence.py"))["get_config"](variant).to_dict()
     for name, value in changes.items():
         section, key = name.split("__")
-        config[section][key] = value
+        config.setdefault(section, {})[key] = value
     return prepare(from_mapping(config))
 
 

@@ -90,7 +90,8 @@ def of_tag(runs: list[dict], tag: str, value: str, metric: str) -> list[float]:
 
 def minutes(runs: list[dict]) -> str:
     """How long a row trained, in the mean, and on what if not on a CPU alone."""
-    chips = sorted({chip for run in runs for chip in re.findall(r"NVIDIA (\w+)", run.get("devices") or "")})
+    trained = ((run.get("devices") or "").partition("; tested on")[0] for run in runs)
+    chips = sorted({chip for each in trained for chip in re.findall(r"NVIDIA (\w+)", each)})
     return f"{mean(run['seconds'] for run in runs) / 60:.0f}" + f" ({', '.join(chips)})" * bool(chips)
 
 

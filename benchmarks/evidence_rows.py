@@ -19,7 +19,7 @@ EXTENSIONS = {
     "items as embedded": "--config.model.item_scale=1 --config.memory.position_std=0.02",
 }
 CURRICULUM = "--config.task.train=960 --config.task.curriculum=96000"  # 6,000 steps of 32, half of them growing
-RANDOM = "--config.model.embeddings=random"  # to begin with; at `medium` they are the history sampler's
+RANDOM = "--config.model.embeddings=random"  # to begin with; at `medium` and `paper` they are the history sampler's
 OF_SAMPLER = "--config.model.embeddings=sampler"
 AS_LONG = "--config.training.steps=6000 --config.optimizer.decay_steps=1000"  # as rehearsal and continual
 SMALL = {
@@ -63,12 +63,13 @@ MEDIUM = {
     "random embeddings curriculum": f"{RANDOM} {CURRICULUM}",
     **{f"random embeddings {row}": RANDOM for row in ("rehearsal", "continual", "surprise")},
 }
-# Half of the steps; and training as it was before streams grew and embeddings were learned.
-HALF = "--config.training.steps=7500 --config.optimizer.decay_steps=1500"
-GUESSED = f"{HALF} --config.training.sampler_steps=2000 {RANDOM} --config.task.train=400 --config.task.curriculum=0"
-FULL = "--config.task.shortest=0 --config.training.buckets=1 --config.memory.time_constant=1"
-AGAIN = "--config.task.train=540"  # of 15,000 steps the last third reads streams a second time, which grow again
-FASTER = f"{AGAIN} {HALF} --config.task.curriculum=240000"
+HALF_OF_STEPS = "--config.training.steps=7500 --config.optimizer.decay_steps=1500"
+# Before streams grew and embeddings were learned.
+AS_BEFORE = (
+    f"{HALF_OF_STEPS} --config.training.sampler_steps=2000 {RANDOM} --config.task.train=400 --config.task.curriculum=0"
+)
+FULL_LENGTH = "--config.task.shortest=0 --config.training.buckets=1 --config.memory.time_constant=1"
+SECOND_PASS = "--config.task.train=540"  # of 15,000 steps the last third reads streams a second time, which grow again
 PAPER = {
     "rehearsal": "",
     "no rehearsal": ABLATIONS["no rehearsal"],
@@ -78,11 +79,11 @@ PAPER = {
     **{
         row + kind: f"{flags} {more}".rstrip()
         for row, flags in {
-            "slow curriculum": AGAIN,
-            "curriculum": FASTER,
-            "learned embeddings": f"{FASTER} --config.task.curriculum=0",
-            "short streams too": GUESSED,
-            "one pass": f"{GUESSED} {FULL}",
+            "slow curriculum": SECOND_PASS,
+            "curriculum": f"{SECOND_PASS} {HALF_OF_STEPS} --config.task.curriculum=240000",
+            "learned embeddings": f"{SECOND_PASS} {HALF_OF_STEPS} --config.task.curriculum=0",
+            "short streams too": AS_BEFORE,
+            "one pass": f"{AS_BEFORE} {FULL_LENGTH}",
         }.items()
         for kind, more in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
     },

@@ -9,10 +9,12 @@ Films are made up: 300 frames of 32 x 32 pixels as 128 features of a fixed rando
 each of six types, 19 answers; those of train are shorter, down to a third, and so cheaper. As in the paper N = K = 20,
 two hops, and recollection tells a hidden frame from 30 others of its film; width 64, where the paper has 256. Rehearsal
 and Continual Memory read a segment by a GRU, the ablation of the paper's Table 6: a direction is told by what changes
-from frame to frame, which took a Transformer of one layer longer to learn. Features of real videos:
+from frame to frame, which took a Transformer of one layer longer to learn from random embeddings (with the sampler's it
+is ahead: docs/results/texts_and_videos.md). Features of real videos:
 docs/tasks/video.md. Ablations as in configs/evidence.py:
     --config.rehearsal.fragments=0     --config.rehearsal.familiarity=0.0     --config.rehearsal.sampler=random
     --config.memory.encoder=transformer     --config.task.shortest=0
+    --config.memory.normalize=mass     --config.model.embeddings=sampler
 """
 
 from ml_collections import ConfigDict

@@ -154,9 +154,9 @@ def test_a_run_that_came_from_elsewhere_still_says_where_it_was_trained(trained,
     folder = tmp_path / "run"
     shutil.copytree(trained, folder)
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    valid = [line for line in lines if line["phase"] == "train" and "split" in line]
-    assert all(line["devices"] == "8 x cpu" for line in valid)
-    for others, told in ((valid[:1], "1 x TPU v5e, then 8 x cpu"), (valid, "1 x TPU v5e")):
+    logged = [line for line in lines if line["phase"] == "train" and "split" not in line]
+    assert all(line["devices"] == "8 x cpu" for line in logged)
+    for others, told in ((logged[:1], "1 x TPU v5e, then 8 x cpu"), (logged, "1 x TPU v5e")):
         for line in others:
             line["devices"] = "1 x TPU v5e"
         (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

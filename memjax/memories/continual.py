@@ -24,7 +24,7 @@ class ContinualMemory(RehearsalMemory):
         layers: of the encoder.
         heads: of its attention.
         encoder: "transformer" or "gru".
-        normalize: "slots" or "items".
+        normalize: "slots", "items" or "mass".
         initial_std: of the slots before the first segment.
         time_constant: for about how many segments a slot keeps what is not overwritten, at the start.
         write_gain: how strongly a slot takes items in, at the start.

@@ -138,11 +138,11 @@ def fit(job: Fit, state: TrainState, console: Console, profile: bool = False) ->
                 shown = (name for name in ("answer_loss", "accuracy") if name in means)
                 latest = "  ".join(f"{name.replace('_', ' ')} {means[name]:.3f}" for name in shown)
                 progress.update(bar, completed=step, latest=latest)
-                log.write(step, means | {"seconds": time.perf_counter() - began})
+                log.write(step, means | {"seconds": time.perf_counter() - began, "devices": devices()})
             if step % config.validate_every == 0 or step == steps:
                 valid = job.validate(state.params)
                 _require_finite(valid, f"{phase} step {step}, validation", manager)
-                log.write(step, {"split": "valid", "devices": devices()} | valid)
+                log.write(step, {"split": "valid"} | valid)
                 if not console.is_terminal:
                     name = "auc" if "auc" in valid else "accuracy"
                     seconds = f"{time.perf_counter() - began:.0f} s"

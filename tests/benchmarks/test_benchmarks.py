@@ -170,6 +170,8 @@ def test_tables_of_choices_and_videos_say_what_is_right_and_what_it_cost(monkeyp
     assert tables.choices(found)[2:] == ["| dnc | 25.0 | - | - | 1,234 | 1 | 900 | 10 |"]
     own["devices"] = "1 x NVIDIA H100 80GB HBM3; tested on 1 x cpu"
     assert tables.choices(found)[2:] == ["| dnc | 25.0 | - | - | 1,234 | 1 | 900 | 10 (H100) |"]
+    own["devices"] = "1 x cpu; tested on 1 x NVIDIA H100 80GB HBM3"
+    assert tables.choices(found)[2:] == ["| dnc | 25.0 | - | - | 1,234 | 1 | 900 | 10 |"]
 
 
 def test_layers_and_memories_in_babilong_stand_in_one_table(reproduce, monkeypatch):
