@@ -60,7 +60,7 @@ def mapping(arg="demo", file="evidence", sizes=TINY, **changes):
     changes = {name.replace("__", "."): value for name, value in changes.items()}
     for path, value in {**sizes, **changes}.items():
         section, key = path.split(".") if "." in path else (None, path)
-        (result[section] if section else result)[key] = value
+        (result.setdefault(section, {}) if section else result)[key] = value
     return result
 
 
