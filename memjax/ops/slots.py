@@ -76,10 +76,10 @@ def write_segment(
     """Writes one segment: `slots <- update_slots(slots, slot_attention(slots, items))`.
 
     Source: Rehearsal Memory, Eq. 1 and 2. A segment that is padding throughout leaves the slots as they were, to the
-    bit. With `normalize="mass"` (ours) a slot takes the mean of what it was given, and moves `min(mass_k, 1)` of the way
-    to its update: `mass_k = sum_n weights[k, n]`, `aligned_k / mass_k` in place of `aligned_k`, `slots_k <- slots_k +
-    min(mass_k, 1) (update_slots(...)_k - slots_k)`. Then a segment of many items that are alike comes in no larger than
-    one, and a slot that is given nothing forgets nothing.
+    bit. With `normalize="mass"` (ours) a slot takes the mean of what it was given, and moves `min(mass_k, 1)` of the
+    way to its update: `mass_k = sum_n weights[k, n]`, `aligned_k / mass_k` in place of `aligned_k`, `slots_k <- slots_k
+    + min(mass_k, 1) (update_slots(...)_k - slots_k)`. Then a segment of many items that are alike comes in no larger
+    than one, and a slot that is given nothing forgets nothing.
 
     Args:
         params: of the write.

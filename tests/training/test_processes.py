@@ -58,7 +58,8 @@ def start_two(*folders, extra=(), **changes):
 
 def log(folder):
     entries = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [{name: value for name, value in entry.items() if name not in ("seconds", "tags")} for entry in entries]
+    others = ("seconds", "tags", "devices")
+    return [{name: value for name, value in entry.items() if name not in others} for entry in entries]
 
 
 def assert_logs_alike(folder, other, rtol):
@@ -111,6 +112,8 @@ def test_what_two_processes_saved_one_goes_on_with(whole, by_two, tmp_path, devi
     subprocess.run(["rm", "-r", folder / "train" / "6", folder / "evaluation.json"], check=True)
     finish(start(folder, devices=devices, **mesh))
     assert_logs_alike(folder, whole, rtol=2e-4)
+    trained_on = json.loads((folder / "evaluation.json").read_text())["trained_on"]
+    assert trained_on == {8: "8 x cpu", 1: "8 x cpu, then 1 x cpu"}[devices]
 
 
 @pytest.fixture(scope="module")
