@@ -15,6 +15,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from memjax.files import read_entries, read_object
+
 ROOT = Path(__file__).parents[1]
 WINDOW = 500  # steps of training that are told together
 LOSSES = ("accuracy", "recollection_loss", "familiarity_loss")
@@ -25,7 +27,7 @@ def longer(run: Path) -> dict[str, dict[str, Any]]:
     found = {}
     row, seed = run.name.rsplit("-", 1)
     for file in sorted(run.glob("evaluation-length-*.json")):
-        length, tested = int(re.findall(r"\d+", file.name)[0]), json.loads(file.read_text())
+        length, tested = int(re.findall(r"\d+", file.name)[0]), read_object(file)
         metrics = tested["metrics"]
         found[f"{row.replace('-', ' ')}, seed {seed}, {length} facts"] = {
             "row": row.replace("-", " "),
@@ -42,7 +44,7 @@ def longer(run: Path) -> dict[str, dict[str, Any]]:
 
 def training(run: Path) -> dict[str, dict[str, Any]]:
     """The sampler's last validation; of every `WINDOW` steps the means, and the largest norm of the gradient."""
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    lines = read_entries(run / "metrics.jsonl")
     sampler = [line["accuracy"] for line in lines if line["phase"] == "sampler" and line.get("split") == "valid"]
     logged = [line for line in lines if line["phase"] == "train" and "split" not in line]
     windows = []

@@ -69,20 +69,17 @@ DIALOGUE = {
     "E2E-MN": ("system=e2e_mn", ()),
     **OF_GRU,
 }
+BY_MASS, TRANSFORMER = ("--config.memory.normalize=mass",), ("--config.memory.encoder=transformer",)
 LEARNED = (OF_SAMPLER, "--config.training.sampler_steps=2000")
 # What is written of frames that are much alike, and how they are read before; each with and without rehearsal.
 OF_FRAMES = {
-    "by mass": ("--config.memory.normalize=mass",),
+    "by mass": BY_MASS,
     "over items": ("--config.memory.normalize=items",),
     "learned embeddings": LEARNED,
-    "learned embeddings by mass": (*LEARNED, "--config.memory.normalize=mass"),
-    "transformer": ("--config.memory.encoder=transformer",),
-    "transformer learned embeddings": (*LEARNED, "--config.memory.encoder=transformer"),
-    "transformer learned embeddings by mass": (
-        *LEARNED,
-        "--config.memory.encoder=transformer",
-        "--config.memory.normalize=mass",
-    ),
+    "learned embeddings by mass": (*LEARNED, *BY_MASS),
+    "transformer": TRANSFORMER,
+    "transformer learned embeddings": (*LEARNED, *TRANSFORMER),
+    "transformer learned embeddings by mass": (*LEARNED, *TRANSFORMER, *BY_MASS),
 }
 VIDEO = {
     "E-SA": ("system=e_sa", ()),

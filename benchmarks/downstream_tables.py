@@ -92,7 +92,8 @@ def minutes(runs: list[dict]) -> str:
     """How long a row trained, in the mean, and on what if not on a CPU alone."""
     trained = ((run.get("devices") or "").partition("; tested on")[0] for run in runs)
     chips = sorted({chip for each in trained for chip in re.findall(r"NVIDIA (\w+)", each)})
-    return f"{mean(run['seconds'] for run in runs) / 60:.0f}" + f" ({', '.join(chips)})" * bool(chips)
+    took = f"{mean(run['seconds'] for run in runs) / 60:.0f}"
+    return f"{took} ({', '.join(chips)})" if chips else took
 
 
 def cost(runs: list[dict]) -> list[str]:

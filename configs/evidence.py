@@ -70,13 +70,13 @@ def get_config(arg: str = "demo") -> ConfigDict:
     config.task = ConfigDict({"name": "evidence", **SIZES[variant]})
     config.task.segment = length
     config.task.arrangement = "discrete" if values["discrete"] else "consecutive"
-    config.task.update(train=400, valid=5, test=20, seed=0)
-    # In streams of full length alone nothing was learned in 2,000 steps: short ones tell first what evidence is.
-    config.task.update(shortest=20 if variant == "medium" else 0, curriculum=0)
     grown = variant == "paper" and not values["printed"]
     long_streams = variant == "medium" or grown
-    if grown:  # the longest grows for half of the steps; 800 x 40 x 30 are as many as the memory reads
-        config.task.update(train=800, shortest=20, curriculum=480_000)
+    # Where streams grow, 800 for each of 40 x 30 answers are as many as the memory reads.
+    config.task.update(train=800 if grown else 400, valid=5, test=20, seed=0)
+    # In streams of full length alone nothing was learned in 2,000 steps: short ones tell first what evidence is.
+    # At `paper` the longest grows for half of the steps.
+    config.task.update(shortest=20 if long_streams else 0, curriculum=480_000 if grown else 0)
 
     if long_streams:
         reading = reading | {"time_constant": 10.0}  # with 1, half of a slot is gone after each of 20 segments

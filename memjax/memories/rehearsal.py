@@ -1,7 +1,7 @@
 """Rehearsal Memory (Zhang et al. 2021): slots written by item-to-slot attention and one GRU shared by all slots."""
 
 import functools
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -101,7 +101,7 @@ class RehearsalMemory(Memory):
         one_of(self, ("transformer", "gru"), "encoder")
         check_scales(self, "initial_std", "time_constant", "write_gain", "position_std")
         require(self.encoder != "gru" or self.width % 2 == 0, f"width {self.width} must be even for the gru encoder")
-        one_of(self, ("slots", "items", "mass"), "normalize")
+        one_of(self, get_args(WriteNormalize), "normalize")
         one_of(self, ("additive", "dot", "both"), "scores")
         # One slot takes all of every item, whatever its score.
         require(self.scores != "both" or self.num_slots >= 4, "slots must be at least 4 for scores of both kinds")

@@ -131,8 +131,10 @@ def _commands(runs: Sequence[Run], names: Sequence[str]) -> list[str]:
         said = [f"{package} {version}" for package, version in versions.items()] if isinstance(versions, dict) else []
         trained, tested = (pick(run.evaluation, key) for key in ("trained_on", "devices"))
         elsewhere = isinstance(trained, str) and trained not in ("", tested)
-        said += [f"trained on {trained}"] * elsewhere
-        said += ["tested on " * elsewhere + tested] if isinstance(tested, str) else []
+        if elsewhere:
+            said.append(f"trained on {trained}")
+        if isinstance(tested, str):
+            said.append(f"tested on {tested}" if elsewhere else tested)
         own = [code(command)] if isinstance(command, str) and command else []
         own += [paragraph(", ".join(said))] if said else []
         if own:
