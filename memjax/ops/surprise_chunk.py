@@ -6,7 +6,10 @@ chunk that starts in (M, S) and surprise it by gradients g_i give
     S_t = m_t S - sum_{i<=t} E[t, i] lr_i g_i,          m_t = prod_{i<=t} momentum_i
     M_t = beta_t M + f_t S - sum_{i<=t} G[t, i] g_i,    beta_t = prod_{i<=t} keep_i,  f = A m,  G = A E diag(lr)
 
-Every coefficient is in [0, 1] times lr; nothing is divided.
+A block of tokens is a linear map, from M and S before it and its negated gradients to M after each of its tokens and S
+after the last. Two blocks in a row are one: what the second makes of (M, S) is made of the last two rows of the first.
+So a chunk's map is made from those of single tokens, by halves, in O(C^2). Every coefficient is in [0, 1] times lr;
+nothing is divided, and no logs are subtracted.
 """
 
 from typing import NamedTuple
@@ -18,9 +21,7 @@ import numpy as np
 from memjax.ops.recurrence import saved
 from memjax.typing import Array, Bool, Float
 
-# exp of it is 0 in float32 and in float64, and sums of it are finite: -inf times 0 would be NaN.
-CLOSED = -1e5
-
+SMALL = 16  # rows of a block: up to it, a product of matrices costs more than the sum of two products of numbers
 LEAF = 16  # below it, products over the whole of a small matrix cost less than more and smaller products
 
 
@@ -34,33 +35,31 @@ class Coefficients(NamedTuple):
     end_weight: Float[Array, "C"]  # last row of E diag(lr)
 
 
-def windows(log: Float[Array, "C"]) -> Float[Array, "C C"]:
-    """`exp(sum of log over j < i <= t)` at [t, j], 0 above the diagonal.
-
-    Sums inside each window, not differences of sums from the start: those lose everything after a closed gate.
-    """
-    length = log.shape[0]
-    lower = jnp.tril(jnp.ones((length, length), log.dtype))
-    terms = jnp.where(jnp.tril(jnp.ones((length, length), bool), -1), log[:, None], 0)
-    return lower * jnp.exp(exact(lower, terms))
-
-
 def coefficients(
     log_keep: Float[Array, "C"], log_momentum: Float[Array, "C"], lr: Float[Array, "C"], mask: Bool[Array, "C"]
 ) -> Coefficients:
     """The coefficients of a chunk. A masked token leaves the state as it was, momentum included."""
-    written = mask.astype(lr.dtype)
-    log_keep, log_momentum = (jnp.where(mask, jnp.maximum(log, CLOSED), 0) for log in (log_keep, log_momentum))
-    keep, momentum = windows(log_keep), windows(log_momentum)
-    from_start = jnp.exp(jnp.cumsum(log_momentum))
-    lr = jnp.where(mask, lr, 0)
-    return Coefficients(
-        beta=jnp.exp(jnp.cumsum(log_keep)),
-        f=exact(keep, written * from_start),
-        weight=exact(keep * written, momentum) * lr,
-        end_momentum=from_start[-1],
-        end_weight=momentum[-1] * lr,
-    )
+    length = len(lr)
+    more = (1 << (length - 1).bit_length()) - length  # padding behind the tokens, for halves that are alike
+    log_keep, log_momentum, lr, mask = (jnp.pad(x, (0, more)) for x in (log_keep, log_momentum, lr, mask))
+    keep, momentum = (jnp.exp(jnp.where(mask, log, 0)) for log in (log_keep, log_momentum))
+    moved, lr = jnp.where(mask, momentum, 0), jnp.where(mask, lr, 0)
+    maps = jnp.stack([keep, moved, lr, jnp.zeros_like(lr), momentum, lr], axis=1).reshape(-1, 2, 3)
+    while len(maps) > 1:
+        maps = _joined(maps[0::2], maps[1::2])
+    of_memory, of_momentum = maps[0, :length, : 2 + length], maps[0, -1]
+    return Coefficients(of_memory[:, 0], of_memory[:, 1], of_memory[:, 2:], of_momentum[1], of_momentum[2 : 2 + length])
+
+
+def _joined(first: Float[Array, "n rows columns"], second: Float[Array, "n rows columns"]) -> Array:
+    """The maps of blocks and of the blocks behind them as one: M of every token in the first rows, S in the last."""
+    if first.shape[1] <= SMALL:
+        across = second[:, :, :1] * first[:, -2:-1] + second[:, :, 1:2] * first[:, -1:]
+    else:
+        across = exact(second[:, :, :2], first[:, -2:])
+    own = second[:, :, 2:]
+    top = jnp.pad(first[:, :-1], ((0, 0), (0, 0), (0, own.shape[2])))
+    return jnp.concatenate([top, jnp.concatenate([across, own], axis=2)], axis=1)
 
 
 def before(c: Coefficients, scale: Float[Array, "C"]) -> Coefficients:
@@ -76,9 +75,8 @@ def start_read(
     c: Coefficients, x: Float[Array, "C a"], memory: Float[Array, "a b"], momentum: Float[Array, "a b"]
 ) -> Float[Array, "C b"]:
     """The share of the start state in `x_t @ M_t`: `beta_t x_t M + f_t x_t S`."""
-    width = memory.shape[1]
-    both = exact(x, jnp.concatenate([memory, momentum], axis=1))
-    return c.beta[:, None] * both[:, :width] + c.f[:, None] * both[:, width:]
+    # Tokens are scaled, not what they read: so the gradient of the scales needs no read a second time.
+    return exact(c.beta[:, None] * x, memory) + exact(c.f[:, None] * x, momentum)
 
 
 def token_read(
@@ -101,10 +99,8 @@ def end_state(
     deltas: Float[Array, "C b"],
 ) -> tuple[Float[Array, "a b"], Float[Array, "a b"]]:
     """(M_C, S_C) after all tokens, whose gradients are outer products of keys and deltas."""
-    width = keys.shape[1]
-    weighted = jnp.concatenate([c.weight[-1][:, None] * keys, c.end_weight[:, None] * keys], axis=1)
-    both = exact(weighted.T, deltas)
-    return c.beta[-1] * memory + c.f[-1] * momentum - both[:width], c.end_momentum * momentum - both[width:]
+    told, told_momentum = (exact((weight[:, None] * keys).T, deltas) for weight in (c.weight[-1], c.end_weight))
+    return c.beta[-1] * memory + c.f[-1] * momentum - told, c.end_momentum * momentum - told_momentum
 
 
 def residuals(

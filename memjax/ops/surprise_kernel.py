@@ -1,6 +1,6 @@
 """A chunk of linear surprise memory as one kernel (Pallas), forward and backward, for TPUs and GPUs.
 
-The closed form of `surprise_chunk` makes some ten matrices of C x C for each chunk. XLA writes most of them to the
+The closed form of `surprise_chunk` makes several matrices of C x C for each chunk. XLA writes most of them to the
 accelerator's memory; a kernel keeps them beside the units that multiply. It reads the tokens and the state, writes what
 was read and the next state; backwards it computes the chunk again. Inside there are only products of matrices, sums and
 comparisons of places, which Mosaic (TPU) and Triton (GPU) both have: no slices, no cumulative sums.
@@ -14,12 +14,13 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas
 
-from memjax.ops.surprise_chunk import CLOSED
 from memjax.typing import Array, Bool, Float
 
 Matrix = Array  # of any size
 Row = Array  # [1, C]
 SMALLEST = 16  # of what Triton multiplies
+# exp of it is 0 in float32 and in float64, and sums of it are finite: -inf times 0 would be NaN.
+CLOSED = -1e5
 
 
 def kernel_chunk(
