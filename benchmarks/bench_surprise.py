@@ -15,7 +15,7 @@ gate on what is read, output projection. Contenders:
 - titans mlp, ..        the same two with the memory of `mlp`, which computes what the first of them does
 - LMM, LMM deep, MAC    memjax.layers as they are, with their convolution and norms: matrices with exact gradients,
                         perceptrons of two matrices, segments of 64 tokens with attention
-- LMM sequential        LMM token by token, forward alone: what to take where nothing is trained
+- LMM sequential        LMM token by token, forward alone
 
 Forward, ours read a long sequence as memjax does, 2,048 tokens at a time with the state between: what a block makes
 stays in the cache, and in memory that the process already has. The gradient is of the whole sequence at once.

@@ -33,6 +33,7 @@ LAYERS = {
     "LMM no forgetting": "lmm",
     **{row: f"lmm,rule={rule}" for row, rule in RULE_ROWS.items()},
 }
+RECALL = LAYERS | {"MAL twice the steps": "mal --config.training.steps=3000"}
 # Trained for texts far longer than those of training; with state passing and dropout alone ("carry"); and plain, tested
 # up to 16 times the training length.
 PLAIN = ("LMM", "MAG", "LMM no momentum", "LMM no forgetting", "LMM per chunk", "attention")
@@ -169,7 +170,7 @@ TABLES = {
     "mazes": rows_of("maze.py", {row: _maze(row) for row in MAZES}, False),
     "mqar": rows_of("mqar.py", MQAR, False),
     "needle": rows_of("needle.py", _with(NEEDLES), False),
-    "recall": rows_of("recall.py", _with(LAYERS), False),
+    "recall": rows_of("recall.py", _with(RECALL), False),
     "recommendation": rows_of("clicks.py", _downstream("ml1m", RECOMMENDATION)),
     "retention": rows_of("retention.py", {row: _retention(row) for row in RETENTION}),
     "spans": rows_of("spans.py", _downstream("fairytales", SPANS)),
