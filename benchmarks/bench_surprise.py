@@ -1,6 +1,6 @@
 """How fast is surprise memory? A layer of it, forward and gradient, against titans-pytorch and plain scans, in one run.
 
-    python benchmarks/bench_surprise.py              # B=1, 4 heads of 64, L = 2,048 to 65,536
+    python benchmarks/bench_surprise.py              # B=1, 4 heads of 64, L = 2,048 to 16,384
     python benchmarks/bench_surprise.py --quick      # tiny sizes: does it run?
 
 Every contender is the same layer, with the same weights where both sides have them: norms, q, k, v, gates, memory, a

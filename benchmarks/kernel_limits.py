@@ -3,8 +3,8 @@
     python benchmarks/kernel_limits.py
 
 Counts, for one head and a chunk of C tokens of width d, the flops of the kernel's matrix products and the bytes that it
-reads and writes, forward and backward; and the bytes where every product is a kernel of its own, as in the closed form
-without this one. Kept in results/kernel_limits.json.
+reads and writes, forward and backward; and both where every product is a kernel of its own, as in the closed form
+without this one, which has fewer. Kept in results/kernel_limits.json.
 """
 
 import argparse
@@ -53,14 +53,15 @@ def limits(size: int, width: int) -> list[dict[str, Any]]:
     for name, kernel, xla in (("forward", kernels[0], plain[0]), ("backward", kernels[-1], plain[1])):
         flops = products(kernel.params["jaxpr"])["flops"]
         moved = sum(math.prod(x.aval.shape) * x.aval.dtype.itemsize for x in (*kernel.invars, *kernel.outvars))
-        before = xla["bytes"] - (plain[0]["bytes"] if name == "backward" else 0)
-        row = {"C": size, "d": width, "job": name, "flops": flops, "bytes": moved, "bytes_of_products": before}
+        own, before = (xla[kind] - (plain[0][kind] if name == "backward" else 0) for kind in ("flops", "bytes"))
+        row = {"C": size, "d": width, "job": name, "flops": flops, "bytes": moved}
+        row |= {"flops_of_products": own, "bytes_of_products": before}
         for device, peak in DEVICES.items():
             seconds = {kind: amount / peak[kind] for kind, amount in (("flops", flops), ("bytes", moved))}
             row[device] = {
                 "bound": max(seconds, key=seconds.__getitem__),
                 "tokens_per_s": size / max(seconds.values()),
-                "without": size / max(seconds["flops"], before / peak["bytes"]),
+                "without": size / max(own / peak["flops"], before / peak["bytes"]),
             }
         rows.append(row)
     return rows

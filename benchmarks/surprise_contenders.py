@@ -38,7 +38,7 @@ CONTENDERS = (*OURS, *surprise_layers.LAYERS, *(THEIRS if torch_titans is not No
 class Sizes:
     """Sizes of one benchmark run."""
 
-    lengths: tuple[int, ...] = (2048, 4096, 16384, 65536)
+    lengths: tuple[int, ...] = (2048, 4096, 16384)
     heads: int = 4
     width: int = 64  # of a head
     expansion: float = 4.0  # of the MLP memory

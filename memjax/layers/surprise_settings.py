@@ -53,7 +53,7 @@ class SurpriseSettings:
         decay: "token", a head forgets all of its memory alike; or "channel", each row of it, a channel of the keys, as
             a function of the token of its own; for linear memories.
         impl: "closed_form"; "pallas", the same with a kernel for each chunk, for linear memories on one TPU or GPU; or
-            "sequential", token by token, which takes any loss.
+            "sequential", token by token, for any loss with gradients at every token.
         dtype: of the products.
 
     Raises:

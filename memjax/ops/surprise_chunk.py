@@ -1,4 +1,4 @@
-"""The closed form of a chunk of surprise memory: coefficients from the gates, reads, end states. All O(C^2) per chunk.
+"""The closed form of a chunk of surprise memory: coefficients from the gates in O(C^2), reads, end states.
 
 With A[t, j] = prod_{j<i<=t} keep_i and E[t, j] = prod_{j<i<=t} momentum_i (lower triangular, diagonal 1), tokens i of a
 chunk that starts in (M, S) and surprise it by gradients g_i give
@@ -6,10 +6,10 @@ chunk that starts in (M, S) and surprise it by gradients g_i give
     S_t = m_t S - sum_{i<=t} E[t, i] lr_i g_i,          m_t = prod_{i<=t} momentum_i
     M_t = beta_t M + f_t S - sum_{i<=t} G[t, i] g_i,    beta_t = prod_{i<=t} keep_i,  f = A m,  G = A E diag(lr)
 
-A block of tokens is a linear map, from M and S before it and its negated gradients to M after each of its tokens and S
-after the last. Two blocks in a row are one: what the second makes of (M, S) is made of the last two rows of the first.
-So a chunk's map is made from those of single tokens, by halves, in O(C^2). Every coefficient is in [0, 1] times lr;
-nothing is divided, and no logs are subtracted.
+A block of tokens is a linear map: from M and S before it and its negated gradients, to M after each of its tokens and S
+after the last. Two blocks in a row make one: the last two rows of the first, M and S after it, are put into the second.
+So single tokens are joined by twos, then by fours, and so on. Every coefficient is a sum of products of gates, none of
+them negative: nothing is divided or subtracted.
 """
 
 from typing import NamedTuple
@@ -21,7 +21,7 @@ import numpy as np
 from memjax.ops.recurrence import saved
 from memjax.typing import Array, Bool, Float
 
-SMALL = 16  # rows of a block: up to it, a product of matrices costs more than the sum of two products of numbers
+SMALL = 8  # tokens of a block: up to it, two elementwise products and their sum cost less than a product of matrices
 LEAF = 16  # below it, products over the whole of a small matrix cost less than more and smaller products
 
 
@@ -42,18 +42,29 @@ def coefficients(
     length = len(lr)
     more = (1 << (length - 1).bit_length()) - length  # padding behind the tokens, for halves that are alike
     log_keep, log_momentum, lr, mask = (jnp.pad(x, (0, more)) for x in (log_keep, log_momentum, lr, mask))
-    keep, momentum = (jnp.exp(jnp.where(mask, log, 0)) for log in (log_keep, log_momentum))
+    log_keep, log_momentum = (jnp.where(mask, log, 0) for log in (log_keep, log_momentum))
+    keep, momentum = jnp.exp(log_keep), jnp.exp(log_momentum)
     moved, lr = jnp.where(mask, momentum, 0), jnp.where(mask, lr, 0)
-    maps = jnp.stack([keep, moved, lr, jnp.zeros_like(lr), momentum, lr], axis=1).reshape(-1, 2, 3)
+    nothing = 0 * (keep + momentum + lr)  # sharded as any of them: on an Explicit mesh only what is alike is stacked
+    maps = jnp.stack([x + nothing for x in (keep, moved, lr, nothing, momentum, lr)], axis=1).reshape(-1, 2, 3)
     while len(maps) > 1:
         maps = _joined(maps[0::2], maps[1::2])
     of_memory, of_momentum = maps[0, :length, : 2 + length], maps[0, -1]
-    return Coefficients(of_memory[:, 0], of_memory[:, 1], of_memory[:, 2:], of_momentum[1], of_momentum[2 : 2 + length])
+    return Coefficients(
+        # Not the product of the gates: each is rounded, and what is forgotten so slowly adds up over many chunks.
+        beta=jnp.exp(jnp.cumsum(log_keep))[:length],
+        f=of_memory[:, 1],
+        weight=of_memory[:, 2:],
+        end_momentum=of_momentum[1],
+        end_weight=of_momentum[2 : 2 + length],
+    )
 
 
-def _joined(first: Float[Array, "n rows columns"], second: Float[Array, "n rows columns"]) -> Array:
-    """The maps of blocks and of the blocks behind them as one: M of every token in the first rows, S in the last."""
-    if first.shape[1] <= SMALL:
+def _joined(
+    first: Float[Array, "n rows columns"], second: Float[Array, "n rows columns"]
+) -> Float[Array, "n more_rows more_columns"]:
+    """Each block and the one behind it. Rows: M after each token, then S; columns: M, S, then the tokens' gradients."""
+    if first.shape[1] - 1 <= SMALL:
         across = second[:, :, :1] * first[:, -2:-1] + second[:, :, 1:2] * first[:, -1:]
     else:
         across = exact(second[:, :, :2], first[:, -2:])

@@ -133,7 +133,7 @@ def _closed_form(
     at: Row,
     anchor: Matrix | None = None,
 ) -> tuple[Matrix, Matrix, Matrix]:
-    """The equations of `surprise_chunk`; columns [C, 1] and rows [1, C] stand for vectors."""
+    """The equations of `surprise_chunk`, A and E from sums of logs; columns [C, 1] and rows [1, C] are vectors."""
     size = k.shape[0]
     token, other = (jax.lax.broadcasted_iota(jnp.int32, (size, size), axis) for axis in (0, 1))
     place = jax.lax.broadcasted_iota(jnp.int32, (size, 1), 0)
@@ -151,7 +151,7 @@ def _closed_form(
         return jnp.where(place == size - 1, of_tokens, 0).sum(0, keepdims=True)
 
     def windows(log):
-        """Exp of the sum of log over other < i <= token."""
+        """Exp of the sum of log over other < i <= token; a difference of sums would lose all behind a closed gate."""
         terms = jnp.where(upto & ~same, column(log), 0)
         return jnp.where(upto, jnp.exp(_dot(upto.astype(log.dtype), terms)), 0)
 

@@ -7,6 +7,7 @@ import pytest
 from oracles.checking import assert_close, cast
 from oracles.surprise import tokens
 
+from memjax import ops
 from memjax.ops import surprise_chunk as chunk
 
 
@@ -14,8 +15,11 @@ def definition(log_keep, log_momentum, lr, mask):
     """beta, f, G, m_C and the last row of E diag(lr) of the module, with a loop over windows, in float64."""
     length = len(lr)
     keep, momentum = (np.where(mask, np.exp(log), 1) for log in (log_keep, log_momentum))
-    within = [[slice(j + 1, t + 1) for j in range(length)] for t in range(length)]
-    kept, along = (np.tril([[gate[window].prod() for window in row] for row in within]) for gate in (keep, momentum))
+
+    def windows(gate):
+        return np.tril([[gate[j + 1 : t + 1].prod() for j in range(length)] for t in range(length)])
+
+    kept, along = windows(keep), windows(momentum)
     from_start, lr = np.cumprod(momentum), np.where(mask, lr, 0)
     return chunk.Coefficients(
         np.cumprod(keep), kept @ (mask * from_start), (kept * mask) @ along * lr, from_start[-1], along[-1] * lr
@@ -36,9 +40,17 @@ def test_each_coefficient_has_the_precision_of_float32_however_small_it_is(rng, 
         np.testing.assert_allclose(np.asarray(mine, np.float64), wanted, rtol=3e-5, atol=1e-36, err_msg=name)
 
 
+def test_what_is_forgotten_slowly_is_forgotten():
+    """A millionth a token: as a product of gates in float32 it would be 5% less, in every chunk."""
+    log_keep, nothing = jnp.full(64, -1e-6), jnp.zeros(64)
+    beta = chunk.coefficients(log_keep, nothing, nothing, jnp.ones(64, bool)).beta
+    np.testing.assert_allclose(1 - beta[-1], 64e-6, rtol=2e-3)
+
+
+@pytest.mark.parametrize("kind", ["open", "closing"])
 @pytest.mark.parametrize("length", [5, 33])
-def test_coefficients_change_with_the_gates_as_their_definition_does(rng, length):
-    *gates, mask = gates_of(rng, length, "open")
+def test_coefficients_change_with_the_gates_as_their_definition_does(rng, length, kind):
+    *gates, mask = gates_of(rng, length, kind)
     direction, step = [rng.normal(size=length) for _ in gates], 1e-6
     ahead, behind = (
         definition(*(gate + side * step * way for gate, way in zip(gates, direction, strict=True)), mask)
@@ -49,3 +61,14 @@ def test_coefficients_change_with_the_gates_as_their_definition_does(rng, length
         lambda *gates: chunk.coefficients(*gates, jnp.asarray(mask)), *cast((gates, direction), jnp.float32)
     )
     assert_close(got, wanted, 1e-5)
+
+
+def test_on_a_mesh_gates_may_be_one_for_all_streams(rng, mesh):
+    """A stream on each device, with a rate of its own; what is kept is the same for all."""
+    arrays = cast(tokens(rng, 5), jnp.float32)
+    wanted = ops.surprise_linear(*arrays)[0]
+    with jax.set_mesh(mesh):
+        q, k, v, lr = (jax.device_put(jnp.stack([x] * 8), jax.P("data")) for x in (*arrays[:3], arrays[5]))
+        write = jax.jit(jax.vmap(ops.surprise_linear, (0, 0, 0, None, None, 0)))
+        out, _ = write(q, k, v, *arrays[3:5], lr)
+    assert_close(np.asarray(out)[3], wanted, 1e-6)
