@@ -6,8 +6,8 @@ Across a border h inside the chunk, i < h <= t, that of a channel is a sum of tw
     G[t, i] = beta_t G[h-1, i] + f_t E[h-1, i] lr_i,    beta and f as of a chunk that begins at h
 
 so that a product of matrices sums `x_t G[t, i] k_i` over the channels, for all t and i on two sides of a border. A
-chunk is halved down to single tokens: O(C^2 dk) in all, and O(C dk + C^2) numbers at a time. No factor is
-negative; nothing is divided, and no logs are subtracted.
+chunk is halved down to single tokens: O(C^2 dk) in all, and O(C dk + C^2) numbers at a time. No factor is negative;
+nothing is divided, and no logs are subtracted.
 """
 
 from typing import NamedTuple

@@ -51,7 +51,7 @@ def coefficients(
         maps = _joined(maps[0::2], maps[1::2])
     of_memory, of_momentum = maps[0, :length, : 2 + length], maps[0, -1]
     return Coefficients(
-        # Not the product of the gates: each is rounded, and what is forgotten so slowly adds up over many chunks.
+        # Not a product of gates, each rounded near 1: what is forgotten slowly would be lost, in every chunk again.
         beta=jnp.exp(jnp.cumsum(log_keep))[:length],
         f=of_memory[:, 1],
         weight=of_memory[:, 2:],

@@ -64,11 +64,11 @@ def test_coefficients_change_with_the_gates_as_their_definition_does(rng, length
 
 
 def test_on_a_mesh_gates_may_be_one_for_all_streams(rng, mesh):
-    """A stream on each device, with a rate of its own; what is kept is the same for all."""
-    arrays = cast(tokens(rng, 5), jnp.float32)
-    wanted = ops.surprise_linear(*arrays)[0]
+    """A stream on each device, whose rates are its own; all else is one for all."""
+    *shared, lr = cast(tokens(rng, 5), jnp.float32)
+    rates = jnp.linspace(0.1, 1, 8)[:, None] * lr
+    wanted = np.stack([ops.surprise_linear(*shared, rate)[0] for rate in rates])
     with jax.set_mesh(mesh):
-        q, k, v, lr = (jax.device_put(jnp.stack([x] * 8), jax.P("data")) for x in (*arrays[:3], arrays[5]))
-        write = jax.jit(jax.vmap(ops.surprise_linear, (0, 0, 0, None, None, 0)))
-        out, _ = write(q, k, v, *arrays[3:5], lr)
-    assert_close(np.asarray(out)[3], wanted, 1e-6)
+        write = jax.jit(jax.vmap(ops.surprise_linear, (None, None, None, None, None, 0)))
+        out, _ = write(*shared, jax.device_put(rates, jax.P("data")))
+    assert_close(out, wanted, 1e-6)
