@@ -28,7 +28,12 @@ LAYERS = {
 
 @functools.cache
 def made(name):
-    return LAYERS[name].init(jax.random.key(0), jnp.ones((2, WIDTH)))
+    return jax.jit(LAYERS[name].init)(jax.random.key(0), jnp.ones((2, WIDTH)))
+
+
+@functools.cache
+def run(name):
+    return jax.jit(functools.partial(LAYERS[name].apply, mutable=[COSTS]))
 
 
 def tokens():
@@ -36,7 +41,7 @@ def tokens():
 
 
 def costs(name, x, state):
-    (_, state), kept = LAYERS[name].apply(made(name), x, state, mutable=[COSTS])
+    (_, state), kept = run(name)(made(name), x, state)
     return kept[COSTS], state
 
 
@@ -67,7 +72,7 @@ def test_of_a_stream_in_parts_it_adds_up(name):
 @pytest.mark.parametrize("name", LAYERS)
 def test_parameters_are_without_it_and_who_does_not_ask_pays_nothing(name):
     assert set(made(name)) == {"params"}
-    out, _ = LAYERS[name].apply(made(name), tokens())
+    out, _ = jax.jit(LAYERS[name].apply)(made(name), tokens())
     assert out.shape == (L, WIDTH)
     assert gate_cost({}) == 0
 
@@ -78,14 +83,15 @@ def test_the_loss_has_its_mean_over_layers_and_examples_and_training_lowers_it(c
     rng = np.random.default_rng(1)
     batch = {name: jnp.asarray(rng.integers(0, 10, (4, L))) for name in ("tokens", "target")}
     batch["key"] = jax.random.split(jax.random.key(0), 4)
-    params = model.init(jax.random.key(1), batch["tokens"][0])
+    params = jax.jit(model.init)(jax.random.key(1), batch["tokens"][0])
     assert set(params) == {"params"}
-    plain, _ = sequence_objective(model, chain=chain)(params, None, batch)
+    plain, _ = jax.jit(sequence_objective(model, chain=chain), static_argnums=1)(params, None, batch)
     weighed = jax.jit(jax.value_and_grad(sequence_objective(model, chain=chain, gate_weight=3.0), has_aux=True))
     (loss, metrics), slopes = weighed(params, None, batch)
     assert_close(loss, plain + 3 * metrics["gate_cost"], 1e-5)
     if chain == 1:  # then every text begins in the state of nothing read
-        told = [model.apply(params, row, mutable=[COSTS])[1][COSTS] for row in batch["tokens"]]
+        tell = jax.jit(functools.partial(model.apply, mutable=[COSTS]))
+        told = [tell(params, row)[1][COSTS] for row in batch["tokens"]]
         assert_close(metrics["gate_cost"], np.mean([gate_cost(one) for one in told]), 1e-5)
     stepped = optax.apply_updates(params, jax.tree.map(lambda slope: -0.1 * slope, slopes))
     assert weighed(stepped, None, batch)[0][1]["gate_cost"] < metrics["gate_cost"]
@@ -100,15 +106,16 @@ class Twice(nn.Module):
 
 
 def test_a_layer_may_be_used_twice_and_what_was_told_goes_in_again():
-    params = Twice().init(jax.random.key(0), tokens())
-    out, told = Twice().apply(params, tokens(), mutable=[COSTS])
-    again, _ = Twice().apply({**params, **told}, tokens(), mutable=[COSTS])
-    assert_close(out, Twice().apply(params, tokens()), 1e-6)
+    params = jax.jit(Twice().init)(jax.random.key(0), tokens())
+    tell = jax.jit(functools.partial(Twice().apply, mutable=[COSTS]))
+    out, told = tell(params, tokens())
+    again, _ = tell({**params, **told}, tokens())
+    assert_close(out, jax.jit(Twice().apply)(params, tokens()), 1e-6)
     assert_close(out, again, 1e-6)
 
 
 def test_a_model_may_have_another_layer_in_each_block(unchecked):
     makers = (functools.partial(MAG, WIDTH, HEADS, window=WINDOW), functools.partial(LMM, WIDTH, HEADS))
     model = LanguageModel(10, WIDTH, 2, 0, makers)
-    params = model.init(jax.random.key(0), jnp.arange(3))["params"]
+    params = jax.eval_shape(model.init, jax.random.key(0), jnp.arange(3))["params"]
     assert "attention" in params["layers_0"] and "remember" in params["layers_1"]
