@@ -179,7 +179,7 @@ def test_an_empty_folder_is_one_line(capsys, tmp_path, monkeypatch):
     ],
 )
 def test_every_family_compares_what_it_has(capsys, tmp_path, untrained, source, rows, setting):
-    small = [f"--config.task.{split}=64" for split in ("train", "valid", "test")]
+    small = [f"--config.task.{split}=8" for split in ("train", "valid", "test")] + ["--config.training.batch_size=8"]
     arguments = [source, f"--of={','.join(rows)}", "--seeds=2", *small, f"--run={tmp_path}"]
     status, out, err = call(capsys, "compare", *arguments)
     assert status == 0, err

@@ -20,6 +20,7 @@ from memjax.reporting.description import ERROR, Column, Lines, Report, tag_panel
 from memjax.tasks import BitsShape, BitsTask, check_batch
 from memjax.training.data import Layout
 from memjax.training.evaluate import MetricSums
+from memjax.training.initial_params import initial_params
 from memjax.training.objective import Example, Loss, Metrics, mean_objective
 from memjax.training.phase import Phase, Recipe, state_bytes
 from memjax.typing import Array, Key, Params, Split
@@ -137,7 +138,7 @@ def measure_bits(model: nn.RNN, params: Params, example: Example) -> MetricSums:
 
 
 def _init(model: nn.RNN, key: Key, example: Example) -> Params:
-    return jax.jit(model.init)(key, example["inputs"])
+    return initial_params(model, key, example["inputs"])
 
 
 def algorithmic_report(tags: Mapping[str, Sequence[str]]) -> Report:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -21,6 +20,7 @@ from memjax.tasks import MazeShape, MazeTask, check_batch
 from memjax.training.actor_critic import ActorCritic, Rollout, actor_critic_loss
 from memjax.training.data import Layout
 from memjax.training.evaluate import MetricSums
+from memjax.training.initial_params import initial_params
 from memjax.training.objective import Example, Loss, Metrics, mean_objective
 from memjax.training.phase import Phase, Recipe, state_bytes
 from memjax.typing import Array, Key, Params, Split
@@ -147,7 +147,7 @@ def measure_episode(agent: Navigator, mazes: Mazes, params: Params, example: Exa
 
 
 def _init(agent: Navigator, mazes: Mazes, key: Key, example: Example) -> Params:
-    return jax.jit(agent.init)(key, enter(mazes, example)[0])
+    return initial_params(agent, key, enter(mazes, example)[0])
 
 
 def maze_report(tags: Mapping[str, Sequence[str]]) -> Report:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -22,6 +21,7 @@ from memjax.tasks import EpisodeShape, Episodic, check_batch
 from memjax.training.actor_critic import ActorCritic, actor_critic_loss
 from memjax.training.data import Layout
 from memjax.training.evaluate import MetricSums
+from memjax.training.initial_params import initial_params
 from memjax.training.objective import Example, Loss, Metrics, answer_metrics, mean_objective
 from memjax.training.phase import Phase, Recipe, with_learned
 from memjax.typing import Array, Key, Params, Split
@@ -176,7 +176,7 @@ def measure_reader(reader: StreamReader, lines: Array, params: Params, example: 
 
 
 def _init(reader: StreamReader, lines: Array, key: Key, example: Example) -> Params:
-    return jax.jit(reader.init)(key, lines, example["line"], example["label"] >= 0)
+    return initial_params(reader, key, lines, example["line"], example["label"] >= 0)
 
 
 def retention_report(tags: Mapping[str, Sequence[str]], answers: int, *, base: bool = False) -> Report:

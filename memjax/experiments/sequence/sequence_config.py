@@ -2,10 +2,12 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal
 
+import flax.linen as nn
 import jax.numpy as jnp
 
 from memjax.checks import LARGEST_WIDTH, at_least, at_most, check_counts, check_widths
@@ -143,7 +145,14 @@ def build_sequence(model: SequenceModelConfig, shape: SequenceShape) -> Sequence
     layer = LAYERS[model.layer]
     settings: dict[str, Any] = dataclasses.asdict(model) | {"dtype": dtype}
     own = {field.name: settings[field.name] for field in dataclasses.fields(layer) if field.name in settings}
-    make: Any = partial(layer, **own)
+    make: Any = _maker(layer, *own.items())
     if model.lower_horizon:
-        make = (partial(make, horizon=model.lower_horizon),) * (model.depth - 1) + (make,)
+        lower = _maker(layer, *(own | {"horizon": model.lower_horizon}).items())
+        make = (lower,) * (model.depth - 1) + (make,)
     return LanguageModel(shape.vocabulary, model.width, model.depth, model.hidden, make, model.dropout, dtype)
+
+
+@cache
+def _maker(layer: type[nn.Module], *settings: tuple[str, Any]) -> Callable[[], nn.Module]:
+    """What makes a layer: one for the same settings, so that models of the same settings are equal."""
+    return partial(layer, **dict(settings))

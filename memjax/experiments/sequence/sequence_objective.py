@@ -12,6 +12,7 @@ from memjax.layers.head_memory import COSTS
 from memjax.models import SequenceModel
 from memjax.tasks.sequence import NOTHING
 from memjax.training.evaluate import MetricSums
+from memjax.training.initial_params import initial_params
 from memjax.training.objective import Example, Loss, Metrics, answer_metrics, mean_objective
 from memjax.typing import Array, Int, Key, Params, PyTree, State
 
@@ -130,4 +131,4 @@ def measure_sequence(
 
 def init_sequence(model: SequenceModel, key: Key, example: Example) -> Params:
     """Parameters of a language model; their shapes do not depend on the length."""
-    return jax.jit(model.init)(key, example["tokens"][:1])
+    return initial_params(model, key, example["tokens"][:1])

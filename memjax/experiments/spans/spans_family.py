@@ -26,6 +26,7 @@ from memjax.reporting.description import Phase as ShownPhase
 from memjax.tasks import Spans, SpansShape, check_batch
 from memjax.training.actor_critic import ActorCritic
 from memjax.training.data import Layout
+from memjax.training.initial_params import initial_params
 from memjax.training.objective import Example
 from memjax.training.phase import Phase, Recipe, with_learned
 from memjax.typing import Batch, Key, Params, Split
@@ -176,7 +177,7 @@ def _of_whole(config: SpansConfig, shape: SpansShape, vectors: Vectors) -> tuple
 
 def _init(reader: DocumentReader | BiDAF, vectors: Vectors, key: Key, example: Example) -> Params:
     """Parameters as they begin; the vectors of words, which are not trained, are those of the task's texts."""
-    params = jax.jit(reader.init)(key, example["stream"], example["query"])["params"]
+    params = initial_params(reader, key, example["stream"], example["query"])["params"]
     base = params["base"] if isinstance(reader, DocumentReader) else params
     # Called where training begins, not where shapes alone are asked for; of several processes by the first alone.
     base["embed"] = {"embedding": jax.pure_callback(vectors, base["embed"]["embedding"])}

@@ -9,6 +9,7 @@ from memjax.experiments.stream_qa.stream_qa_config import RehearsalConfig
 from memjax.memories import Slots
 from memjax.models import HistorySampler, MemoryModel, System
 from memjax.models.fragments import Among, as_ids, build_fragments, draw_anywhere, draw_fragments
+from memjax.training.initial_params import initial_params
 from memjax.training.objective import Example, Loss, Metrics, answer_metrics, mean_objective
 from memjax.typing import Any, Array, Float, Key, Params
 
@@ -153,20 +154,21 @@ def neighbours(batch: Example) -> Example:
 def init_params(model: System, key: Key, example: Example) -> Params:
     """Parameters of a system, from one example's shapes."""
     query = example["query"] if "after" not in example else example["query"][0, 0]
-
-    def everything(model: Any, stream: Array, mask: Array, query: Array, candidates: Array | None) -> Array:
-        slots, _ = model.memorize(stream, mask)
-        logits = model.answer(slots, query, candidates)
-        if isinstance(model, MemoryModel):
-            chosen, drawn = jnp.zeros(1, int), jnp.ones(1, bool)
-            none = jax.random.key(0)
-            ids, others, vectors = as_ids(stream, mask, stream, mask)
-            fragments = build_fragments(none, ids, mask, others, mask, chosen, drawn, mask_ratio=0.5)
-            model.rehearse(slots, fragments, negatives=0, key=none, vectors=vectors)
-        return logits
-
     arguments = (example["stream"], example["mask"], query, example.get("candidates"))
-    return jax.jit(lambda key, *arguments: model.init(key, *arguments, method=everything))(key, *arguments)
+    return initial_params(model, key, *arguments, method=_everything)
+
+
+def _everything(model: System, stream: Array, mask: Array, query: Array, candidates: Array | None) -> Array:
+    """All that a system does, so that all of its parameters are made."""
+    slots, _ = model.memorize(stream, mask)
+    logits = model.answer(slots, query, candidates)
+    if isinstance(model, MemoryModel):
+        chosen, drawn = jnp.zeros(1, int), jnp.ones(1, bool)
+        none = jax.random.key(0)
+        ids, others, vectors = as_ids(stream, mask, stream, mask)
+        fragments = build_fragments(none, ids, mask, others, mask, chosen, drawn, mask_ratio=0.5)
+        model.rehearse(slots, fragments, negatives=0, key=none, vectors=vectors)
+    return logits
 
 
 def _call(model: System, params: Params, method: str, *args: Any, **kwargs: Any) -> Any:
