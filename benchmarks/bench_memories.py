@@ -85,7 +85,7 @@ def jobs(name: str, sizes: Sizes, seed: int) -> tuple[dict[str, Callable], dict[
     memory = memories.create(name, slots=sizes.slots, **own_sizes(name, sizes))
     shape = (sizes.batch, sizes.segments, sizes.segment, sizes.width)
     items = jnp.asarray(np.random.default_rng(seed).standard_normal(shape, np.float32))
-    params = memory.init(jax.random.key(seed), items[0, :1], method=memorize)
+    params = jax.jit(partial(memory.init, method=memorize))(jax.random.key(seed), items[0, :1])
 
     def slots(params, items):
         state, aux_loss = memory.apply(params, items, method=memorize)
@@ -142,7 +142,7 @@ def race(sizes: Sizes, dnc: DNCSizes, args: argparse.Namespace) -> dict[str, Any
     """Forward and backward over a sequence: the times of the two, and the ratio of theirs over ours."""
     x = np.random.default_rng(args.seed).standard_normal((sizes.batch, sizes.length, sizes.inputs), np.float32)
     model = nn.RNN(DNCCell(sizes.inputs, *dataclasses.astuple(dnc)))
-    params = model.init(jax.random.key(args.seed), x)
+    params = jax.jit(model.init)(jax.random.key(args.seed), x)
     slope = jax.value_and_grad(lambda params, x: jnp.square(model.apply(params, x)).mean(), argnums=(0, 1))
     mesh = jax.make_mesh((math.gcd(sizes.batch, jax.device_count()),), ("data",))
     contenders: dict[str, Callable] = {}

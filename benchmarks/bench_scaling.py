@@ -173,7 +173,8 @@ def flat(sizes: Sizes, args: argparse.Namespace) -> list[dict[str, Any]]:
             return model.answer(model.memorize(stream, mask)[0], query)
 
         first = stream(SEGMENT * 2)[0]
-        params = model.init(jax.random.key(args.seed), first, mask[0, :2], jnp.array(0), method=everything)
+        init = jax.jit(partial(model.init, method=everything))
+        params = init(jax.random.key(args.seed), first, mask[0, :2], jnp.array(0))
         write = jax.jit(partial(streaming.write, model, params), donate_argnums=0)
         answer = jax.jit(partial(streaming.answer, model, params))
         row, queries = jnp.zeros(1, jnp.int32), jnp.asarray(rng.integers(0, 50, 64), jnp.int32)

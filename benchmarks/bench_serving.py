@@ -54,7 +54,8 @@ def started(model: MemoryModel | GRU4Rec, segments: int) -> dict:
         return model.answer(model.memorize(stream, mask)[0], query)
 
     stream = jnp.zeros((segments, SEGMENT), jnp.int32)
-    return model.init(jax.random.key(0), stream, jnp.ones_like(stream, bool), jnp.array(0), method=everything)
+    init = jax.jit(partial(model.init, method=everything))
+    return init(jax.random.key(0), stream, jnp.ones_like(stream, bool), jnp.array(0))
 
 
 class Served(NamedTuple):

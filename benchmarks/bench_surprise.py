@@ -120,7 +120,8 @@ def measure(sizes: contenders.Sizes, args) -> tuple[list[dict], list[dict], list
             rates.append({**where, "flops_per_s": timing.spread([work / seconds for seconds in of_product])})
             for name, values in times.items():
                 facts = made[name][1]
-                if job == "gradient" and length <= PEAKS_UP_TO and os.access(RESET_PEAK, os.W_OK):
+                asked = job == "gradient" and name in sizes.peaks_of and length <= PEAKS_UP_TO
+                if asked and os.access(RESET_PEAK, os.W_OK):
                     facts |= {"peak_bytes": peak(name, job, length, args)}
                 if "flops" in facts:
                     faster = timing.ratio(of_product, values)["median"]

@@ -44,9 +44,10 @@ class Sizes:
     expansion: float = 4.0  # of the MLP memory
     chunk: int = 64
     matmul: int = 2048  # rows and columns of the matrices whose product is the measure
+    peaks_of: tuple[str, ...] = CONTENDERS  # whose peak memory is measured, in a process for each
 
 
-QUICK = Sizes(lengths=(128,), heads=2, width=8, matmul=128)
+QUICK = Sizes(lengths=(128,), heads=2, width=8, matmul=128, peaks_of=("chunk",))
 
 
 def layer(params: dict, state: PyTree, x: jax.Array, *, name: str, chunk: int) -> tuple[PyTree, jax.Array]:
@@ -147,7 +148,8 @@ def ready(sizes: Sizes, name: str, job: str, length: int, seed: int) -> tuple[Ca
     x = jnp.asarray(x)
     if name in surprise_layers.LAYERS:
         one = surprise_layers.make(name, sizes.heads, sizes.width, sizes.expansion, sizes.chunk)
-        params, function = one.init(jax.random.key(seed), x[: sizes.chunk]), surprise_layers.jobs(one, BLOCK)[job]
+        params = jax.jit(one.init)(jax.random.key(seed), x[: sizes.chunk])
+        function = surprise_layers.jobs(one, BLOCK)[job]
     else:
         params, kind = params_of(sizes, name, seed), {"name": name, "chunk": sizes.chunk}
         slope = jax.value_and_grad(lambda p, x: jnp.square(read_whole(p, x, **kind)).mean(), argnums=(0, 1))
@@ -186,7 +188,7 @@ def check(sizes: Sizes, seed: int) -> dict[str, float]:
         compare(f"{name}, whole and in blocks, L={2 * BLOCK}", *(np.asarray(way(params, x)) for way in ways))
     for name in surprise_layers.LAYERS:
         one = surprise_layers.make(name, sizes.heads, sizes.width, sizes.expansion, sizes.chunk)
-        params = one.init(jax.random.key(seed), x[: sizes.chunk])
+        params = jax.jit(one.init)(jax.random.key(seed), x[: sizes.chunk])
         ways = (surprise_layers.read_whole, partial(surprise_layers.read_in_blocks, block=BLOCK))
         both = (np.asarray(jax.jit(partial(way, one))(params=params, x=x)) for way in ways)
         compare(f"{name}, whole and in blocks, L={2 * BLOCK}", *both)

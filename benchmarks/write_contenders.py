@@ -53,7 +53,7 @@ class JaxSide:
             heads=sizes.heads,
         )
         example = jnp.ones((1, sizes.segment, sizes.width))
-        self.params = self.memory.init(jax.random.key(seed), example, method=memorize)
+        self.params = jax.jit(partial(self.memory.init, method=memorize))(jax.random.key(seed), example)
         # Biases start at zero; a comparison of weights copied wrongly should not pass because of that.
         leaves, tree = jax.tree.flatten(self.params)
         keys = jax.random.split(jax.random.key(seed + 1), len(leaves))
