@@ -10,7 +10,6 @@ import jax
 from memjax.typing import Key, Params
 
 
-@partial(jax.jit, static_argnames=("module", "method"))
 def initial_params(module: nn.Module, key: Key, *arguments: Any, method: Callable | None = None) -> Params:
     """`module.init`, compiled.
 
@@ -26,4 +25,13 @@ def initial_params(module: nn.Module, key: Key, *arguments: Any, method: Callabl
     >>> initial_params(nn.Dense(2, use_bias=False), jax.random.key(0), jax.numpy.ones(3))["params"]["kernel"].shape
     (3, 2)
     """
+    try:
+        hash(module)
+    except TypeError:  # a setting is an array, perhaps: nobody can say which modules are equal
+        return jax.jit(partial(module.init, method=method))(key, *arguments)
+    return _initial_params(module, key, *arguments, method=method)
+
+
+@partial(jax.jit, static_argnames=("module", "method"))
+def _initial_params(module: nn.Module, key: Key, *arguments: Any, method: Callable | None) -> Params:
     return module.init(key, *arguments, method=method)

@@ -158,7 +158,7 @@ def init_params(model: System, key: Key, example: Example) -> Params:
     return initial_params(model, key, *arguments, method=_everything)
 
 
-def _everything(model: System, stream: Array, mask: Array, query: Array, candidates: Array | None) -> Array:
+def _everything(model: Any, stream: Array, mask: Array, query: Array, candidates: Array | None) -> Array:
     """All that a system does, so that all of its parameters are made."""
     slots, _ = model.memorize(stream, mask)
     logits = model.answer(slots, query, candidates)
