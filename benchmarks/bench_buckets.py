@@ -41,7 +41,7 @@ from memjax.typing import Batch
 
 ROOT = Path(__file__).parents[1]
 QUICK = {
-    "model": {"width": 8},
+    "model": {"width": 8, "hops": 1, "head_layers": 0},
     "training": {"batch_size": 8},
     "memory": {"slots": 3, "layers": 1},
     "rehearsal": {"fragments": 2, "layers": 1},

@@ -60,9 +60,10 @@ class Sizes:
     width: int = 64
     length: int = 50  # of the DNC's sequences, and their width
     inputs: int = 64
+    changes: tuple[tuple[str, int], ...] = ()  # to what the config gives a memory that has such a setting
 
 
-QUICK = Sizes(2, 3, 2, 4, 8, length=4, inputs=5)
+QUICK = Sizes(2, 3, 2, 4, 8, length=4, inputs=5, changes=(("layers", 1), ("heads", 2)))
 QUICK_DNC = {"tiny": DNCSizes(6, 4, 2, 7)}
 DNC = {
     "evidence": DNCSizes(20, 32, 4, 64),  # configs/evidence.py, as many rows as slots
@@ -76,7 +77,7 @@ def own_sizes(name: str, sizes: Sizes) -> dict[str, Any]:
     config = runpy.run_path(str(ROOT / "configs" / "evidence.py"))["get_config"](f"small,memory={name},printed=1")
     settings = {key: value for key, value in config.memory.items() if key not in ("name", "slots")}
     fields = {field.name for field in dataclasses.fields(memories.registry[name])}
-    shared = {"width": sizes.width, "segment": sizes.segment}
+    shared = {"width": sizes.width, "segment": sizes.segment, **dict(sizes.changes)}
     return settings | {key: value for key, value in shared.items() if key in fields}
 
 

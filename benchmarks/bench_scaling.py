@@ -107,11 +107,12 @@ def weak(sizes: Sizes, args: argparse.Namespace) -> list[dict[str, Any]]:
     meshes = {f"{axis}={count}": {axis: count} for axis in ("data", "fsdp") for count in sizes.devices}
     del meshes["fsdp=1"]
     calls, held = {}, {}
+    first, last = (jax.jit(partial(initial_state, here, phase))() for phase in (here.phases[0], here.phases[-1]))
     for name, shape in meshes.items():
         print(f"a step on {name}", file=sys.stderr, flush=True)
         mesh, rows = mesh_of(**shape), sizes.rows * math.prod(shape.values())
-        frozen, state = (jax.jit(partial(initial_state, here, phase))() for phase in (here.phases[0], here.phases[-1]))
-        frozen, state = (jax.device_put(tree, placed(mesh, tree)) for tree in (frozen.params, state))
+        start = jax.tree.map(jnp.copy, (first.params, last))  # a step uses the memory of its state again
+        frozen, state = (jax.device_put(tree, placed(mesh, tree)) for tree in start)
         layout = here.recipe.layout
         batch = next(train_batches(here.task, layout, rows, args.seed))
         batch = place_batch(mesh, batch, rows, layout.segmented)
