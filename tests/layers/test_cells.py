@@ -69,13 +69,13 @@ def test_one_call_is_one_step_with_any_batch(name):
     params, run = made(name)
     own = {"params": params["params"]["cell"]}
     _, whole = run(params, inputs())
-    x = inputs()
+    x, step = inputs(), jax.jit(cell(name).apply)
     for shape in ((), (B,), (1, B)):
         part = x if shape else x[0]
         carry = cell(name).initialize_carry(jax.random.key(0), (*shape, D))
         for t in range(2):
             now = part[..., t, :] if shape != (1, B) else part[None, :, t]
-            carry, out = cell(name).apply(own, carry, now)
+            carry, out = step(own, carry, now)
         assert out.shape == (*shape, 7)
         assert_close(out.reshape(-1, 7), whole[: max(1, np.prod(shape, dtype=int)), 1], 1e-5)
 

@@ -56,6 +56,12 @@ def run(name):
     return jax.jit(LAYERS[name].apply)
 
 
+@functools.cache
+def beginning(name):
+    """The state of nothing read."""
+    return jax.jit(functools.partial(LAYERS[name].apply, method="initial_state"))(made(name))
+
+
 def tokens(length=L, seed=0):
     return jnp.asarray(np.random.default_rng(seed).normal(size=(length, WIDTH)), jnp.float32)
 
@@ -116,7 +122,7 @@ def test_mag_and_mal_are_made_of_attention_and_memory(kind):
 def test_a_stream_may_be_cut_anywhere(name, cuts):
     """Pieces of few lengths, 1, 3, 4 and 7: each is compiled once."""
     whole, end = run(name)(made(name), tokens())
-    state, parts = LAYERS[name].apply(made(name), method="initial_state"), []
+    state, parts = beginning(name), []
     for piece in np.split(np.asarray(tokens()), list(cuts)):
         out, state = run(name)(made(name), jnp.asarray(piece), state)
         parts.append(out)
