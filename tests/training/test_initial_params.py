@@ -74,7 +74,7 @@ def test_a_module_with_an_array_among_its_settings_has_parameters_too():
     ],
 )
 def test_of_a_config_that_is_read_twice_one_model_is_made(config, file, change, monkeypatch):
-    """Of each family: layers made by functions, vocabularies and mazes are equal as well."""
+    """Of five families (spans need documents): layers made by functions, vocabularies and mazes are equal as well."""
     sizes = {f"task.{split}": 8 for split in ("train", "valid", "test")} | {"training.batch_size": 8}
     prepare(from_mapping(mapping(config, file, sizes)))  # traces it
     traced, init = [], nn.Module.init
