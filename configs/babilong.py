@@ -48,7 +48,8 @@ def get_config(arg: str = "lmm") -> ConfigDict:
     if variant not in (*LAYERS, *registry, *DIRECT):
         raise unknown("variant of configs/babilong.py", variant, [*LAYERS, *registry, *DIRECT])
     layers = variant in LAYERS
-    require(layers or values["rule"] == "titans", f"rule= is for layers; {variant} has none")
+    remembers = layers and variant != "attention"
+    require(remembers or values["rule"] == "titans", f"rule= is for layers with a memory; {variant} has none")
 
     config = ConfigDict()
     config.system = "sequence" if layers else variant if variant in DIRECT else "memory"
@@ -86,6 +87,5 @@ def layer_sizes(layer: str, name: str) -> ConfigDict:
     model.update(lower_horizon=0.0, gate_cost=0.0, dtype="float32", gradient_at="token", chunk=32)
     model.update(memory_layers=1, expansion=2, memory_norm=False, horizon=0.0, rate_bound=0.0)
     model.update(loss="l2", decay_before_gradient=False, decay="token", impl="closed_form")
-    if layer != "attention":  # which has no memory
-        model.update(rule(name))
+    model.update(rule(name))
     return model

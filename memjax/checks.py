@@ -1,6 +1,7 @@
 """Checks of sizes that a class makes of itself, each mistake one line; a config puts the setting's path in front."""
 
 from collections.abc import Collection
+from numbers import Integral
 from typing import Any
 
 from memjax.errors import require, unknown
@@ -38,6 +39,14 @@ def at_most(sizes: Any, high: int | float, *names: str) -> None:
     """
     for name in names:
         require(getattr(sizes, name) <= high, f"{name} must be at most {high}, not {getattr(sizes, name)}")
+
+
+def check_whole(sizes: Any, *names: str) -> None:
+    """Raises `MemjaxError` unless these fields are whole numbers."""
+    for name in names:
+        number = getattr(sizes, name)
+        whole = isinstance(number, Integral) and not isinstance(number, bool)
+        require(whole, f"{name} must be a whole number, not {number!r}")
 
 
 def one_of(sizes: Any, known: Collection[str], *names: str) -> None:

@@ -13,6 +13,7 @@ from memjax.memories.deep_surprise import deep_read, deep_start, deep_write, zer
 from memjax.memories.surprise import empty_memory, surprise_gates, unit
 from memjax.typing import Array, Bool, Float, PyTree
 
+LEAST_NEW = 1e-3  # 1 - momentum below which the cost of a write no longer grows: without it gradients were not finite
 COSTS = "costs"  # the collection in which memories tell what their gates do, for those who apply it as mutable
 
 
@@ -42,10 +43,14 @@ class HeadMemory(nn.Module):
     def initial_state(self) -> ops.SurpriseState:
         """Of memories that have read nothing."""
         own = self.settings
-        state = zero_momentum(self.start) if own.deep else empty_memory(own.heads, own.width)
+        state = zero_momentum(self._start()) if own.deep else empty_memory(own.heads, own.width)
         if own.gradient_at == "token":
             return state
         return ops.SurpriseState(state.memory, state.momentum, anchor=state.memory, within=0)
+
+    def _start(self) -> PyTree:
+        """A deep memory's weights at the start: float32 at least, as all that is written, whatever parameters are."""
+        return jax.tree.map(lambda leaf: leaf.astype(jnp.promote_types(leaf.dtype, jnp.float32)), self.start)
 
     def __call__(
         self,
@@ -61,7 +66,7 @@ class HeadMemory(nn.Module):
         own, within = self.settings, 0 if state.within is None else state.within
         log_keep, log_momentum, lr = self.read_gates(x.astype(jnp.float32))
         # With momentum a token goes on being written, its rates a geometric series; per chunk lr is what it sums to.
-        in_all = lr if own.gradient_at == "chunk" else -lr / jnp.expm1(log_momentum)
+        in_all = lr if own.gradient_at == "chunk" else lr / jnp.maximum(-jnp.expm1(log_momentum), LEAST_NEW)
         self._tell_cost(log_keep, in_all, mask)
         lr = own.bound * lr
         if own.gradient_at == "chunk":  # the sum of a chunk's rates, and of what momentum makes of them, is bounded
@@ -126,7 +131,8 @@ class HeadMemory(nn.Module):
 def gate_cost(costs: PyTree) -> Float[Array, ""]:
     """The mean over layers and tokens of `rate / (1 - momentum) + 1 - keep`: what is written of a token, and forgotten.
 
-    The rate is the one before its bound. With momentum, a token is written again with every token that follows; with
+    The rate is the one before its bound. With momentum, a token is written again with every token that follows
+    (beyond a thousand times it costs no more); with
     gradients per chunk, rates are multiplied by `1 - momentum`, and it is the rate alone.
 
     Args:

@@ -73,7 +73,7 @@ class LMM(SurpriseLayer):
             state: to go on from.
             reset: the first tokens of documents, before which the memory becomes empty; with gradient_at="token".
         """
-        check_stream(x, self.width, state, self.empty())
+        check_stream(self, x, state, self.empty())
         check_reset(self, reset, len(x))
         state = self.initial_state() if state is None else state
         return self.part(x, state, reset=reset) if x.shape[0] else (x, state)

@@ -17,12 +17,17 @@ def persistent_tokens(module: nn.Module, count: int, width: int) -> Float[Array,
     return module.param("persistent", nn.initializers.normal(1.0), shape) if count else jnp.zeros(shape)
 
 
-def check_stream(x: Array, width: int, state: State | None, empty: State) -> None:
+def check_stream(layer: nn.Module, x: Array, state: State | None, empty: State) -> None:
     """Raises `MemjaxError` for an x that is not `[L, width]`, and for a state unlike `empty`, one of this layer."""
     require(
-        x.ndim == 2 and x.shape[1] == width,
-        f"a layer {width} wide takes one sequence, [L, {width}], not {list(x.shape)}; jax.vmap is for several",
+        x.ndim == 2 and x.shape[1] == layer.width,
+        f"a layer {layer.width} wide takes one sequence, [L, {layer.width}], not {list(x.shape)}; jax.vmap is for "
+        "several",
     )
+    # Of no tokens nothing is computed, and parameters are made where they are first used. (Inside of another layer,
+    # whose path is not empty, there may be no persistent tokens.)
+    empty_init = not len(x) and layer.is_initializing() and not layer.path
+    require(not empty_init, "init needs a sequence of at least one token, to make all parameters")
     check_state(state, empty)
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, TypeVar
 import flax.linen as nn
 import jax.numpy as jnp
 
-from memjax.checks import at_least, check_scales, one_of
+from memjax.checks import at_least, check_scales, check_whole, one_of
 from memjax.deprecated import old_keyword
 from memjax.errors import require
 from memjax.layers.stream_state import check_documents
@@ -88,6 +88,7 @@ class SurpriseSettings:
     renamed_keywords: ClassVar[dict[str, str]]
 
     def __post_init__(self):
+        check_whole(self, "width", "heads", "persistent", "chunk", "memory_layers", "expansion")
         at_least(self, 1, "width", "heads", "chunk")
         at_least(self, 0, "persistent")
         require(self.width % self.heads == 0, f"width {self.width} must be a multiple of heads {self.heads}")
@@ -98,9 +99,8 @@ class SurpriseSettings:
         one_of(self, IMPLS, "impl")
         at_least(self, 1, "memory_layers", "expansion")
         check_horizon(self.horizon, "horizon")
-        require(
-            0 <= self.rate_bound <= 1, f"rate_bound must be in [0, 1], beyond which it diverges, not {self.rate_bound}"
-        )
+        sound = isinstance(self.rate_bound, (int, float)) and 0 <= self.rate_bound <= 1
+        require(sound, f"rate_bound must be in [0, 1], beyond which it diverges, not {self.rate_bound}")
         chunked = self.gradient_at == "chunk"
         require(chunked or not self.deep, "gradient_at must be chunk for a deep memory, not token")
         require(

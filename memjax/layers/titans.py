@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax import ops
-from memjax.checks import at_least
+from memjax.checks import at_least, check_whole
 from memjax.errors import require
 from memjax.layers.lmm import LMM, SurpriseLayerState
 from memjax.layers.stream_state import check_stream, persistent_tokens
@@ -25,6 +25,12 @@ class BothState(NamedTuple):
 
     attention: WindowState
     memory: SurpriseLayerState
+
+
+def check_window(layer: nn.Module) -> None:
+    """Raises `MemjaxError` unless a layer's window is a number of tokens."""
+    check_whole(layer, "window")
+    at_least(layer, 1, "window")
 
 
 def _both(layer: nn.Module, state: BothState | None) -> BothState:
@@ -47,6 +53,10 @@ class MAG(SurpriseLayer):
     """
 
     window: int
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_window(self)
 
     def setup(self):
         self.attention = WindowAttention(self.width, self.heads, self.window, dtype=self.dtype)
@@ -83,6 +93,10 @@ class MAL(SurpriseLayer):
     """
 
     window: int
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_window(self)
 
     def setup(self):
         self.attention = WindowAttention(self.width, self.heads, self.window, dtype=self.dtype)
@@ -135,14 +149,13 @@ class MAC(SurpriseLayer):
 
     def __post_init__(self):
         super().__post_init__()
+        check_window(self)
         require(
             self.gradient_at == "token" or self.chunk == self.window,
             f"chunk {self.chunk} must be window {self.window} for MAC with gradient_at=chunk, whose chunk is a segment",
         )
 
     def setup(self):
-        at_least(self, 1, "window")
-
         def dense(width):
             return nn.Dense(width, use_bias=False, dtype=self.dtype)
 
@@ -165,7 +178,7 @@ class MAC(SurpriseLayer):
         self, x: Float[Array, "L d"], state: ContextState | None = None, *, reset: Bool[Array, "L"] | None = None
     ) -> tuple[Float[Array, "L d"], ContextState]:
         """What comes out for every token, and the state; it has no documents in a row, so that reset stays None."""
-        check_stream(x, self.width, state, self.initial_state())
+        check_stream(self, x, state, self.initial_state())
         require(
             reset is None, "reset is not for MAC, whose segments begin with a row; give each document a row of its own"
         )
@@ -207,7 +220,7 @@ class MAC(SurpriseLayer):
         y = attend(q, q, flat_keys, flat_values, jnp.concatenate([visible, visible], axis=1), in_front)
         y = x + self.attended(y.reshape(x.shape).astype(self.dtype))
         out, (memory, recent) = self.memory.part(y, state.memory, new, state.filled)
-        filled = state.filled + new.sum()
+        filled = state.filled + new.sum(dtype=state.filled.dtype)
         full = filled == window
         anchor = jax.tree.map(lambda now, then: jnp.where(full, now, then), memory.memory, before)
         memory = ops.SurpriseState(memory.memory, memory.momentum, anchor)

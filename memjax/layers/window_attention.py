@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from memjax.checks import at_least
+from memjax.checks import at_least, check_whole
 from memjax.errors import require
 from memjax.layers.stream_state import check_documents, check_stream, persistent_tokens
 from memjax.typing import Any, Array, Bool, Float, Int
@@ -43,11 +43,15 @@ class WindowAttention(nn.Module):
     persistent: int = 0
     dtype: Any = jnp.float32
 
-    def setup(self):
+    def __post_init__(self):
+        check_whole(self, "width", "heads", "window", "persistent")
         at_least(self, 1, "window")
         at_least(self, 0, "persistent")
         rotated = self.heads >= 1 and self.width % (2 * self.heads) == 0
         require(rotated, f"width {self.width} must be a multiple of 2 * heads (positions turn pairs), not {self.heads}")
+        super().__post_init__()
+
+    def setup(self):
         self.project = nn.Dense(3 * self.width, use_bias=False, dtype=self.dtype)
         self.out = nn.Dense(self.width, use_bias=False, dtype=self.dtype)
         self.in_front = persistent_tokens(self, self.persistent, self.width)
@@ -72,7 +76,7 @@ class WindowAttention(nn.Module):
             in_front: tokens in the place of its own persistent ones, which every token sees.
             reset: the first tokens of documents, which see nothing before themselves.
         """
-        check_stream(x, self.width, state, self.initial_state())
+        check_stream(self, x, state, self.initial_state())
         check_documents(reset, len(x))
         length, state = x.shape[0], self.initial_state() if state is None else state
         if not length:
@@ -106,7 +110,7 @@ def preceding(length: int, seen: Int[Array, ""], reset: Bool[Array, "L"] | None)
     >>> preceding(4, jnp.array(2), jnp.array([False, False, True, False])).tolist()
     [2, 3, 0, 1]
     """
-    places = jnp.arange(length)
+    places = jnp.arange(length, dtype=seen.dtype)  # or else a count of float64 streams would be another type
     if reset is None:
         return seen + places
     return places - jax.lax.cummax(jnp.where(reset, places, -seen))

@@ -56,6 +56,24 @@ def test_it_is_what_a_token_is_written_with_in_all_and_what_is_not_kept():
     )
 
 
+def test_it_is_finite_and_so_is_its_gradient_where_momentum_is_all_but_one():
+    params = made("LMM")
+
+    def cost(logit):
+        own = params["params"]["remember"]
+        bias = jnp.concatenate(
+            [own["gates"]["bias"][:HEADS], jnp.full(HEADS, logit), own["gates"]["bias"][2 * HEADS :]]
+        )
+        own = own | {"gates": own["gates"] | {"bias": bias}}
+        _, kept = LAYERS["LMM"].apply({"params": params["params"] | {"remember": own}}, tokens(), mutable=[COSTS])
+        return gate_cost(kept[COSTS])
+
+    slope = jax.jit(jax.value_and_grad(cost))
+    for logit in (20.0, 60.0, 100.0):
+        value, gradient = slope(logit)
+        assert value <= 1001 and abs(gradient) <= 1000
+
+
 @pytest.mark.parametrize("name", LAYERS)
 def test_of_a_stream_in_parts_it_adds_up(name):
     """Also where a layer walks over segments that are not full."""

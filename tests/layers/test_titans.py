@@ -257,6 +257,19 @@ def test_in_bfloat16_and_over_a_batch(name):
     assert_close(np.asarray(out[1], np.float64), np.asarray(run(name)(made(name), batch[1])[0], np.float64), 0.15)
 
 
+@every_layer
+@pytest.mark.parametrize("wide", ["bfloat16 parameters", "float64"])
+def test_a_token_leaves_a_state_of_the_same_types(name, wide):
+    """So that a scan over tokens may carry it, whatever the parameters were cast to, and where numbers are 64 bits."""
+    with jax.enable_x64(wide == "float64"):
+        dtype = jnp.bfloat16 if wide == "bfloat16 parameters" else jnp.float64
+        layer, params = LAYERS[name], jax.tree.map(lambda leaf: leaf.astype(dtype), made(name))
+        x = jax.ShapeDtypeStruct((1, WIDTH), dtype)
+        state = jax.eval_shape(functools.partial(layer.apply, params, method="initial_state"))
+        _, after = jax.eval_shape(functools.partial(layer.apply, params), x, state)
+        assert after == state
+
+
 @pytest.mark.parametrize("layer", [LMM, MAC, MAG, MAL])
 def test_every_layer_hands_its_settings_to_its_memory(layer):
     settings = {"momentum": False, "forgetting": False, "chunk": WINDOW, "time_constant": 7.0, "dtype": jnp.bfloat16}
@@ -366,6 +379,9 @@ SOUND = {"width": 8, "heads": 2}
         ({"width": 9}, "width 9 must be a multiple of heads 2"),
         ({"heads": 0}, "heads must be at least 1, not 0"),
         ({"persistent": -1}, "persistent must be at least 0, not -1"),
+        ({"width": 8.0}, "width must be a whole number, not 8.0"),
+        ({"memory_layers": 2.5}, "memory_layers must be a whole number, not 2.5"),
+        ({"rate_bound": "0.5"}, r"rate_bound must be in \[0, 1\]"),
         ({"memory_layers": 0}, "memory_layers must be at least 1, not 0"),
         ({"memory_layers": 2}, "gradient_at must be chunk for a deep memory, not token"),
         ({"expansion": 0}, "expansion must be at least 1, not 0"),
@@ -409,6 +425,8 @@ def test_settings_that_cannot_be_are_one_line_where_they_are_given(layer, change
         (WindowAttention, {"window": 0}, "window must be at least 1"),
         (MAC, {"window": 0}, "window must be at least 1"),
         (MAG, {"window": 0}, "window must be at least 1"),
+        (MAL, {"window": -1}, "window must be at least 1, not -1"),
+        (MAL, {"window": 4.0}, "window must be a whole number, not 4.0"),
         (
             MAC,
             {"gradient_at": "chunk", "chunk": 8},
@@ -418,7 +436,13 @@ def test_settings_that_cannot_be_are_one_line_where_they_are_given(layer, change
 )
 def test_sizes_that_a_layer_cannot_have_are_one_line(layer, change, message):
     with pytest.raises(MemjaxError, match=message):
-        layer(**SOUND | {"window": WINDOW} | change).init(jax.random.key(0), jnp.ones((2, 8)))
+        layer(**SOUND | {"window": WINDOW} | change)
+
+
+@every_layer
+def test_parameters_are_not_made_from_a_sequence_of_no_tokens(name, unchecked):
+    with pytest.raises(MemjaxError, match="init needs a sequence of at least one token"):
+        LAYERS[name].init(jax.random.key(0), jnp.ones((0, WIDTH)))
 
 
 @every_layer
