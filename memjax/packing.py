@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import jax
 import numpy as np
 
 from memjax.errors import MemjaxError, require
@@ -32,6 +33,8 @@ def pack(
     ([4, 2, 0, 9], (4, 2, 2), [3, 0, 1, 0])
     """
     known = np.asarray(rows)
+    listed = _has_items(streams) and all(map(_has_items, streams))
+    require(listed, "without a mask, stream is a list of streams, each a list of items")
     require(
         known.ndim == 1 and len(known) == len(streams),
         f"there must be a stream for each row; {len(streams)} streams do not fit rows of shape {list(known.shape)}",
@@ -52,6 +55,10 @@ def pack(
     shape = batch, segments, segment
     filled = np.concatenate([known, np.full(batch - len(known), count, known.dtype if len(known) else np.int32)])
     return filled, stream.reshape(*shape, *axes), mask.reshape(shape)
+
+
+def _has_items(stream: Any) -> bool:
+    return np.ndim(stream) > 0 if isinstance(stream, np.ndarray | jax.Array) else isinstance(stream, Sequence)
 
 
 def _array(stream: Any, what: str) -> np.ndarray:

@@ -99,7 +99,7 @@ def write(
         MemjaxError: for shapes that do not fit; unless they are traced, for a row twice, or one that there is not, and
             for items that the model does not know, which would be in the state for ever.
     """
-    _check_rows(rows, states, once=True)
+    rows = _checked_rows(rows, states, once=True)
     if mask is None:
         rows, stream, mask = pack(rows, cast(Any, stream), model.shape.segment, _count(states), model.shape.item_width)
     width = () if model.shape.item_width is None else (model.shape.item_width,)
@@ -129,7 +129,9 @@ def _write(model: MemoryModel, params: Params, states: State, rows: Array, strea
 
 
 def _count(states: State) -> int:
-    return cast(Any, jax.tree.leaves(states)[0]).shape[0]
+    leaves = jax.tree.leaves(states)
+    require(leaves and all(np.ndim(leaf) for leaf in leaves), f"states must be what start made, not {states!r:.40}")
+    return cast(Any, leaves[0]).shape[0]
 
 
 def answer(
@@ -157,10 +159,18 @@ def answer(
         MemjaxError: as `write` does.
     """
     require(
-        np.shape(rows) == np.shape(queries)[:1],
+        len(np.shape(rows)) == 1 and np.shape(rows) == np.shape(queries)[:1],
         f"there must be a row for each query; {np.shape(rows)} rows do not fit queries of shape {np.shape(queries)}",
     )
-    _check_rows(rows, states, once=False)
+    shape, (asked, given) = model.shape, (np.shape(queries), None if candidates is None else np.shape(candidates))
+    words = "" if shape.query_words is None else ", W"
+    require(len(asked) == 1 + bool(words), f"queries must be ids [Q{words}], not {list(asked)}")
+    chosen = shape.answer == "candidates"
+    require(
+        (given is not None) == chosen and (given is None or (len(given) == 3 and given[0] == asked[0])),
+        "candidates must be texts of ids [Q, A, W], some for each query" if chosen else "the answers are no candidates",
+    )
+    rows = _checked_rows(rows, states, once=False)
     for texts in (queries, candidates):
         if texts is not None and not isinstance(texts, jax.core.Tracer):
             _check_ids("questions and candidates have ids", np.asarray(texts), model.shape.queries)
@@ -190,6 +200,7 @@ def save(path: str | Path, states: State) -> None:
     Raises:
         MemjaxError: if it cannot be written, and where what would be replaced is no regular file.
     """
+    _count(states)
     leaves = {_name(place): np.asarray(leaf) for place, leaf in jax.tree.leaves_with_path(states)}
     with replacing(Path(path)) as file:
         np.savez(file, allow_pickle=False, **cast(Any, leaves))
@@ -265,12 +276,16 @@ def _name(place: Any) -> str:
     return jax.tree_util.keystr(place) or "state"
 
 
-def _check_rows(rows: Rows, states: State, *, once: bool) -> None:
+def _checked_rows(rows: Rows, states: State, *, once: bool) -> Rows:
+    count = _count(states)
     if isinstance(rows, jax.core.Tracer):
-        return
-    count, known = _count(states), np.asarray(rows)
+        return rows
+    known = np.asarray(rows)
+    if not known.size:
+        return known.astype(np.int32)  # a list of none has a type of its own
     _check_ids(f"there are {count} streams, and rows", known, count)
-    require(not once or len(np.unique(known)) == len(known), "a row may be written once in a call, not twice")
+    require(not once or len(np.unique(known)) == known.size, "a row may be written once in a call, not twice")
+    return known
 
 
 def _check_ids(what: str, ids: np.ndarray, end: int) -> None:

@@ -53,6 +53,13 @@ def test_a_path_is_printed_as_it_is(trained, capsys):
     assert f" in {folder}\n" in out and f"report: {folder}/report.html\n" in out
 
 
+@pytest.mark.parametrize("name", ["a[b]", "a**b", "a*", "what?"])
+def test_checkpoints_cannot_lie_in_a_folder_whose_name_is_a_pattern(tmp_path, name):
+    with pytest.raises(MemjaxError, match=r"in its path, and no checkpoint can lie there; give another"):
+        open_checkpoints(tmp_path / name / "train")
+    assert not list(tmp_path.iterdir())
+
+
 def test_checkpoints_cannot_lie_in_a_folder_whose_name_is_no_text(tmp_path):
     with pytest.raises(MemjaxError, match="is no name in UTF-8"):
         open_checkpoints(tmp_path / "\udcff" / "train")

@@ -188,6 +188,35 @@ def test_rows_that_cannot_be_are_one_clear_line(unchecked, rows, words):
     assert jax.tree.leaves(streaming.start(model, params, np.int64(2)))[0].shape[0] == 2
 
 
+def test_nothing_to_write_leaves_the_states_as_they_are():
+    model, params, write, _ = made()
+    states = write(params, streaming.start(model, params, STREAMS), jnp.arange(STREAMS), *streams())
+    assert_same(streaming.write(model, params, states, [], []), states)
+    assert streaming.answer(model, params, states, [], np.zeros(0, int)).shape[0] == 0
+
+
+def test_calls_that_cannot_be_are_one_clear_line(unchecked, tmp_path):
+    model, params, *_ = made()
+    states, rows, asked = streaming.start(model, params, STREAMS), jnp.arange(2), jnp.zeros(2, int)
+    write, answer = (functools.partial(f, model, params) for f in (streaming.write, streaming.answer))
+    for call, words in [
+        (lambda: write(states, rows, [5, 6]), "each a list of items"),
+        (lambda: write(states, rows, None), "stream is a list of streams"),
+        (lambda: write(states, [0, 1], [[1], None]), "each a list of items"),
+        (lambda: write(None, rows, [[1], [2]]), "states must be what start made, not None"),
+        (lambda: write(states, 0, [[1]]), "there must be a stream for each row"),
+        (lambda: answer(None, rows, asked), "states must be what start made, not None"),
+        (lambda: answer(states, 0, jnp.array(0)), "there must be a row for each query"),
+        (lambda: answer(states, rows, jnp.zeros((2, 3), int)), r"queries must be ids \[Q\], not \[2, 3\]"),
+        (lambda: answer(states, rows, asked, jnp.zeros((2, 3, 4), int)), "the answers are no candidates"),
+        (lambda: streaming.save(tmp_path / "users.npz", None), "states must be what start made, not None"),
+    ]:
+        with pytest.raises(MemjaxError, match=words) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("wrong", [-1, ITEMS, 10**6])
 def test_items_and_questions_that_the_model_does_not_know_are_one_clear_line(unchecked, wrong):
     model, params, *_ = made()

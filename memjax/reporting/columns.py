@@ -33,15 +33,18 @@ def column_interval(column: Column, metrics: Any, given: Any = None) -> tuple[fl
     Args:
         column: the result.
         metrics: of the evaluation.
-        given: [low, high] of the value as it stands in the metrics. Without it, a share has Wilson's interval among the
-            examples that stand beside it, which are the least that can be independent of each other.
+        given: [low, high] of the value as it stands in the metrics. Without it, what stands beside the value as
+            NAME_interval is taken. Without that, accuracy, a share, has Wilson's interval among the examples beside it,
+            which are the least that can be independent of each other.
 
     Returns:
         (low, high) as they are shown; None where it is not known.
     """
+    if given is None and "*" not in column.path:
+        given = pick(metrics, *column.path[:-1], f"{column.path[-1]}_interval")
     if isinstance(given, list) and len(given) == 2:
         ends = tuple(number(end) for end in given)
-    elif column.number in ("percent", "error") and "*" not in column.path:
+    elif column.path[-1] == "accuracy" and column.number in ("percent", "error") and "*" not in column.path:
         beside, n = pick(metrics, *column.path), number(pick(metrics, *column.path[:-1], "examples"))
         share = number(beside)
         if not (0 <= share <= 1 and 0 < n < math.inf):

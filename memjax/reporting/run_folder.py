@@ -46,6 +46,7 @@ class Run:
         evaluation: evaluation.json; None without it.
         validated: the last validation of the phase "train", all of it.
         more: the evaluations beside the first one, by the NAME in evaluation-NAME.json.
+        saved: the last step of the phase "train" of which there is a checkpoint; 0 without one.
         part: this NAME, in what `with_parts` makes of such an evaluation; else "".
     """
 
@@ -57,6 +58,7 @@ class Run:
     evaluation: dict[str, Any] | None
     validated: dict[str, Any] | None = None
     more: dict[str, dict[str, Any]] = field(default_factory=dict)
+    saved: int = 0
     part: str = ""
 
     @property
@@ -76,9 +78,10 @@ class Run:
 
     @property
     def step(self) -> float:
-        """The step that was evaluated, or else the last one that was logged; 0 before that."""
+        """The step that was evaluated, or else the last one that was logged, validated or saved; 0 before that."""
         step = number(pick(self.evaluation, "step"))
-        return step if math.isfinite(step) else last_step(self, LAST, 0.0)
+        validated = number(pick(self.validated, "step"))
+        return step if math.isfinite(step) else np.nanmax([last_step(self, LAST, 0.0), validated, self.saved])
 
     @property
     def unfinished(self) -> str:
@@ -108,7 +111,8 @@ def load_run(path: str | Path) -> Run:
             _check_evaluation(evaluations[part[1]], file)
     evaluation = evaluations.pop(None, None)
     name = path.resolve().name or str(path)
-    return Run(name, path, config, curves, validation, evaluation, validated, evaluations)
+    saved = max((int(file.name) for file in (path / LAST).glob("*") if re.fullmatch(r"\d{1,15}", file.name)), default=0)
+    return Run(name, path, config, curves, validation, evaluation, validated, evaluations, saved)
 
 
 def last_step(run: Run, phase: str, otherwise: float = math.nan) -> float:

@@ -9,6 +9,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,6 +75,9 @@ def open_checkpoints(folder: Path | epath.Path, create: bool = True) -> ocp.Chec
         else:
             text = str(folder).encode("utf-8", "replace").decode() == str(folder)
             require(text, f"{folder} is no name in UTF-8, and no checkpoint can lie there; give another folder")
+            # Orbax looks for its own files by a pattern that begins with the path, and would not find them.
+            pattern = any(re.search(r"[*?]|\[.+\]", part) for part in Path(folder).resolve().parts)
+            require(not pattern, f"{folder} has *, ? or [ ] in its path, and no checkpoint can lie there; give another")
             own = own_folder(Path(folder).parent, folder.name)
             links = [str(path) for path in own.iterdir() if path.is_symlink()]
             require(not links, f"{', '.join(links)}: no checkpoint is read or written through a link; remove it")

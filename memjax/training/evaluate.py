@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from memjax.training.data import Examples, Layout, evaluation_batches
-from memjax.training.ranking_metrics import auc, mrr
+from memjax.training.ranking_metrics import auc, auc_interval, mrr
 from memjax.training.sharding import place_batch, replicated, rows_here
 from memjax.typing import Any, Array, Bool, Float, Int, Params, Split
 
@@ -94,9 +94,10 @@ def make_evaluator(
         batch_size: rows of a batch.
 
     Returns:
-        `evaluate(params, split, limit=None, predictions=None) -> metrics`. limit: how many examples, spread evenly over
-        the split. predictions: a list to which what was predicted of the examples is appended, one array in their
-        order. Metrics: accuracy, answer_loss (nats; where there is one), answers, examples, and all but the loss
+        `evaluate(params, split, limit=None, predictions=None, intervals=False) -> metrics`. limit: how many examples,
+        spread evenly over the split. predictions: a list to which what was predicted of the examples is appended, one
+        array in their order. intervals: whether auc has its 95% interval beside it, auc_interval, by examples, which
+        are users or streams with all of their questions. Metrics: accuracy, answer_loss (nats; where there is one), answers, examples, and all but the loss
         for each value of each tag in `tags`, auc and mrr of tags of questions alone. What diverged, so that its loss
         is not finite, is an error: counted in `diverged`, and answer_loss is NaN. unknown_labels: how many answers no
         model can give, if there are any; they are errors. auc: of yes-or-no questions, all in one ranking, where both
@@ -139,7 +140,11 @@ def make_evaluator(
     sums, rows = jax.jit(sums, out_shardings=replicated(mesh)), rows_here(mesh, batch_size)
 
     def evaluate(
-        params: Params, split: Split, limit: int | None = None, predictions: list[np.ndarray] | None = None
+        params: Params,
+        split: Split,
+        limit: int | None = None,
+        predictions: list[np.ndarray] | None = None,
+        intervals: bool = False,
     ) -> dict[str, Any]:
         totals: dict[str, np.ndarray] = {}
         found: list[tuple[np.ndarray, np.ndarray]] = []
@@ -184,6 +189,7 @@ def make_evaluator(
             "accuracy": float(correct / total),
             **answer_loss,
             **_ordered(questions),
+            **(_auc_interval(questions) if intervals else {}),
             **{name: float(x / examples) for name, x in zip(named, means, strict=True)},
             "answers": int(total),
             "examples": int(examples),
@@ -206,6 +212,13 @@ def _ordered(questions: dict[str, np.ndarray]) -> dict[str, float]:
     if "rank" in questions:
         found |= {"mrr": mrr(questions["rank"]), "mrr_chance": float(questions["chance"].mean(dtype=np.float64))}
     return found
+
+
+def _auc_interval(questions: dict[str, np.ndarray]) -> dict[str, tuple[float, float]]:
+    """That of the area under the curve, where there is one that is a number."""
+    if not math.isfinite(_ordered(questions).get("auc", math.nan)):
+        return {}
+    return {"auc_interval": auc_interval(questions["score"], questions["label"], questions["example"])}
 
 
 def _of_questions(questions: dict[str, np.ndarray]) -> dict[str, float]:

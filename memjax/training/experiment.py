@@ -112,7 +112,7 @@ def evaluate(
     step, params = load_phase(experiment, folder, last)
     params = fetch(experiment.mesh, params)
     predictions: list[np.ndarray] = []
-    metrics = phase_evaluator(experiment, last)(params, split, predictions=predictions)
+    metrics = phase_evaluator(experiment, last)(params, split, predictions=predictions, intervals=True)
     result = {
         "split": split,
         "label": experiment.recipe.label,

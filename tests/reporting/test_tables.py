@@ -10,7 +10,7 @@ from memjax.experiments.algorithmic import algorithmic_report
 from memjax.experiments.maze.maze_family import maze_report
 from memjax.experiments.stream_qa.stream_qa_report import SAMPLER, stream_qa_report
 from memjax.reporting import load_run, print_table, summary_rows
-from memjax.reporting.description import TagTable
+from memjax.reporting.description import Column, Report, TagTable
 from memjax.reporting.tables import INTERVAL, describe, duration, notes, tag_rows, tag_tables, training_seconds
 
 
@@ -220,6 +220,15 @@ def test_the_headline_has_an_interval(make_run):
     for strange in ([0.7], ["a", "b"], [0.7, None], {}):
         odd = load_run(make_run(str(strange), evaluation=evaluation(0.75, interval=strange)))
         assert INTERVAL not in summary_rows([odd], intervals=True)[0]
+
+
+def test_no_share_of_examples_has_the_interval_of_one(make_run):
+    """An area under a curve is no share of the examples: its own interval stands beside it, or none is told."""
+    auc = Report("auc %", (Column("auc %", ("auc",), "percent", "higher"),)).to_json()
+    found = {"auc": 0.72, "examples": 100}
+    for metrics, told in ((found, None), (found | {"auc_interval": [0.71, 0.74]}, "71.0 to 74.0")):
+        run = load_run(make_run(str(told), evaluation=evaluation(0.5) | {"report": auc, "metrics": metrics}))
+        assert summary_rows([run], intervals=True)[0].get(INTERVAL) == told
 
 
 def test_notes_say_whose_they_are_where_not_all_have_them(make_run):

@@ -24,6 +24,7 @@ from memjax.files import read_entries
 from memjax.tasks import TaskShape
 from memjax.training import experiment
 from memjax.training.evaluate import make_evaluator
+from memjax.training.ranking_metrics import auc_interval
 
 ITEMS, T, N, A, M = 9, 4, 2, 5, 3
 
@@ -126,7 +127,8 @@ def test_a_split_is_measured_by_tags_of_its_questions(settings):
     params = init_params(model, jax.random.key(0), {name: jnp.asarray(x[0]) for name, x in batch.items()})
     params = jax.tree.map(lambda x: 3 * x + 0.1, params)
     measure = functools.partial(measure_answer, model)
-    found = make_evaluator(measure, task, prepared.recipe.layout, prepared.mesh, 8)(params, "test")
+    evaluate = make_evaluator(measure, task, prepared.recipe.layout, prepared.mesh, 8)
+    found = evaluate(params, "test", intervals=True)
     logits = by_prefix(model, params, batch)
     for number, name in enumerate(("no", "yes")):
         rows = batch["asked"] & (batch["odd"] == number)
@@ -138,6 +140,11 @@ def test_a_split_is_measured_by_tags_of_its_questions(settings):
             "auc": pytest.approx(sklearn.metrics.roc_auc_score(label, score)),
         }
     assert found["auc"] not in {value["auc"] for value in found["tags"]["odd"].values()}
+    # By streams, each drawn with all of its questions: those of one are not independent.
+    rows = np.argwhere(batch["asked"])
+    label, score = (x[batch["asked"]] for x in (batch["label"], logits[..., 1] - logits[..., 0]))
+    np.testing.assert_allclose(found["auc_interval"], auc_interval(score, label, rows[:, 0]), atol=0.02)
+    assert "auc_interval" not in evaluate(params, "test")
 
 
 class SeenOrNot(Seen):
