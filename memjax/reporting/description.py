@@ -15,8 +15,8 @@ True
 Other keys of evaluation.json that a page shows where they are there:
 
     metrics         the numbers that columns are read from; {value: {accuracy, examples}} of each tag in metrics.tags
-    interval        [low, high] of the headline's value in metrics; without it, that in metrics as NAME_interval; or else
-                    of accuracy, a share of the examples, Wilson's interval is computed
+    interval        [low, high] of the headline's value in metrics; without it, NAME_interval in metrics; without both,
+                    Wilson's interval of accuracy, a share of the examples, is computed
     examples_shown  [{question, answer, prediction, tags: {name: value}}, ...], all of them texts
     confusions      {answer: {prediction: count}}, with those that are right
     notes           [text, ...]: what must be said beside the figures

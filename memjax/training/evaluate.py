@@ -97,8 +97,9 @@ def make_evaluator(
         `evaluate(params, split, limit=None, predictions=None, intervals=False) -> metrics`. limit: how many examples,
         spread evenly over the split. predictions: a list to which what was predicted of the examples is appended, one
         array in their order. intervals: whether auc has its 95% interval beside it, auc_interval, by examples, which
-        are users or streams with all of their questions. Metrics: accuracy, answer_loss (nats; where there is one), answers, examples, and all but the loss
-        for each value of each tag in `tags`, auc and mrr of tags of questions alone. What diverged, so that its loss
+        are users or streams with all of their questions. Metrics: accuracy, answer_loss (nats; where there is one),
+        answers, examples, and all but the loss for each value of each tag in `tags`, auc and mrr of tags of questions
+        alone. What diverged, so that its loss
         is not finite, is an error: counted in `diverged`, and answer_loss is NaN. unknown_labels: how many answers no
         model can give, if there are any; they are errors. auc: of yes-or-no questions, all in one ranking, where both
         answers occur; NaN for scores that are not finite. mrr: of answers that are candidates, the mean of 1 / rank;

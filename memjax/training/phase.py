@@ -186,7 +186,7 @@ def load_phase(experiment: Experiment, folder: Path, phase: Phase) -> tuple[int,
 
 
 def phase_evaluator(experiment: Experiment, phase: Phase) -> Callable[..., dict[str, Any]]:
-    """`evaluate(params, split, limit=None, predictions=None, intervals=False) -> metrics` of a phase, as `make_evaluator` makes it."""
+    """`evaluate(params, split, ...) -> metrics` of a phase, as `make_evaluator` makes it."""
     layout, batch_size = experiment.recipe.layout, experiment.config.training.batch_size
     return make_evaluator(phase.measure, experiment.task, layout, experiment.mesh, batch_size)
 
