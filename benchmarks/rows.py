@@ -34,6 +34,7 @@ LAYERS = {
     **{row: f"lmm,rule={rule}" for row, rule in RULE_ROWS.items()},
 }
 RECALL = LAYERS | {"MAL twice the steps": "mal --config.training.steps=3000"}
+RECALL |= {f"{row} whole tokens bounded": LAYERS[row] for row in ("LMM", "MAC", "MAG", "MAL")}
 # Trained for texts far longer than those of training; with state passing and dropout alone ("carry"); and plain, tested
 # up to 16 times the training length.
 PLAIN = ("LMM", "MAG", "LMM no momentum", "LMM no forgetting", "LMM per chunk", "attention")
@@ -50,6 +51,7 @@ NEEDLES = {row: f"{layer},long=1" for row, layer in LAYERS.items()} | {
 }
 WITHOUT = {
     "no momentum": "--config.model.momentum=False",
+    "whole tokens bounded": "--config.model.bounded=token",
     "no forgetting": "--config.model.forgetting=False",
     "no pieces": "--config.task.pieces=1 --config.task.train=100000 --config.training.steps=1000",
     "short first layer": "--config.model.lower_horizon=32.0",

@@ -57,7 +57,7 @@ def get_config(arg: str = "lmm") -> ConfigDict:
         dtype="float32",
     )
     config.model.update(gradient_at="token", chunk=32)
-    config.model.update(memory_layers=1, expansion=2, memory_norm=False, horizon=0.0, rate_bound=0.0)
+    config.model.update(memory_layers=1, expansion=2, memory_norm=False, horizon=0.0, rate_bound=0.0, bounded="write")
     config.model.update(loss="l2", decay_before_gradient=False, decay="token", impl="closed_form")
     remembers = layer != "attention"
     require(remembers or values["rule"] == "titans", f"rule= is for layers with a memory; {layer} has none")

@@ -8,6 +8,7 @@ from training.tiny import config_file, mapping, tiny
 from memjax import memories, tasks
 from memjax.config import parse_arg
 from memjax.errors import MemjaxError
+from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import from_mapping, to_mapping
 from memjax.experiments.stream_qa import StreamQAConfig, build
 from memjax.memories.registration import size_fields
@@ -264,6 +265,14 @@ def test_a_size_of_the_memory_that_comes_from_elsewhere_is_one_line(size):
     with pytest.raises(MemjaxError):
         config = tiny(**{f"memory__{size}": 8})
         build(config, tasks.create(config.task).shape)
+
+
+def test_a_context_of_more_items_than_a_stream_has_is_one_line():
+    shape = tasks.create(tiny().task).shape
+    most = shape.segments * shape.segment
+    prepare(tiny(memory__context=most))
+    with pytest.raises(MemjaxError, match=rf"config.memory.context {most + 1} is more than the {most} items of the"):
+        prepare(tiny(memory__context=most + 1))
 
 
 def test_a_config_without_any_loss_is_one_line():

@@ -20,12 +20,12 @@ COSTS = "costs"  # the collection in which memories tell what their gates do, fo
 class HeadMemory(nn.Module):
     """A surprise memory for each head, with gates that are functions of the token.
 
-    `log_keep` and `log_momentum` are log-sigmoids and `lr` a sigmoid of x W + b, times the bound of the settings; with
-    decay="channel" there is a `log_keep` for each channel of the keys. Keys and queries have length 1. One layer is
-    `ops.surprise_linear`; more, or a norm, are `ops.surprise_mlp` with silu between the matrices, `M(k) = k +
-    norm(MLP(k))`, so that it is told `v - k` and q is added to what it says; it starts in learned weights. What the
-    settings do: see `SurpriseSettings`. What its gates do, the rates before their bound and what is forgotten, is in
-    the collection `COSTS` of those who want it: see `gate_cost`.
+    `log_keep` and `log_momentum` are log-sigmoids and `lr` a sigmoid of x W + b, times the bound of the settings, and
+    with bounded="token" times `1 - momentum`; with decay="channel" there is a `log_keep` for each channel of the keys.
+    Keys and queries have length 1. One layer is `ops.surprise_linear`; more, or a norm, are `ops.surprise_mlp` with
+    silu between the matrices, `M(k) = k + norm(MLP(k))`, so that it is told `v - k` and q is added to what it says; it
+    starts in learned weights. What the settings do: see `SurpriseSettings`. What its gates do, the rates before their
+    bound and what is forgotten, is in the collection `COSTS` of those who want it: see `gate_cost`.
     """
 
     settings: SurpriseSettings
@@ -65,12 +65,10 @@ class HeadMemory(nn.Module):
         """Writes every token and reads the memory after it; what is masked writes nothing; reset: empty before it."""
         own, within = self.settings, 0 if state.within is None else state.within
         log_keep, log_momentum, lr = self.read_gates(x.astype(jnp.float32))
-        # With momentum a token goes on being written, its rates a geometric series; per chunk lr is what it sums to.
-        in_all = lr if own.gradient_at == "chunk" else lr / jnp.maximum(-jnp.expm1(log_momentum), LEAST_NEW)
-        self._tell_cost(log_keep, in_all, mask)
-        lr = own.bound * lr
-        if own.gradient_at == "chunk":  # the sum of a chunk's rates, and of what momentum makes of them, is bounded
-            lr = -jnp.expm1(log_momentum) * lr
+        # With momentum a token goes on being written, its rates a geometric series.
+        new = -jnp.expm1(log_momentum)  # 1 - momentum
+        self._tell_cost(log_keep, lr if own.bounds_tokens else lr / jnp.maximum(new, LEAST_NEW), mask)
+        lr = own.bound * (new * lr if own.bounds_tokens else lr)
         q, k = unit(q), unit(k)
 
         def one_head(memory, scale, *tokens):
@@ -132,8 +130,8 @@ def gate_cost(costs: PyTree) -> Float[Array, ""]:
     """The mean over layers and tokens of `rate / (1 - momentum) + 1 - keep`: what is written of a token, and forgotten.
 
     The rate is the one before its bound. With momentum, a token is written again with every token that follows
-    (beyond a thousand times it costs no more); with
-    gradients per chunk, rates are multiplied by `1 - momentum`, and it is the rate alone.
+    (beyond a thousand times it costs no more); with bounded="token" rates are multiplied by `1 - momentum`, and it is
+    the rate alone.
 
     Args:
         costs: the collection `COSTS` of a model that was applied with it as mutable; none: 0.

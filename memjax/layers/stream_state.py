@@ -24,11 +24,17 @@ def check_stream(layer: nn.Module, x: Array, state: State | None, empty: State) 
         f"a layer {layer.width} wide takes one sequence, [L, {layer.width}], not {list(x.shape)}; jax.vmap is for "
         "several",
     )
-    # Of no tokens nothing is computed, and parameters are made where they are first used. (Inside of another layer,
-    # whose path is not empty, there may be no persistent tokens.)
-    empty_init = not len(x) and layer.is_initializing() and not layer.path
-    require(not empty_init, "init needs a sequence of at least one token, to make all parameters")
+    check_init(layer, x)
     check_state(state, empty)
+
+
+def check_init(layer: nn.Module, x: Array) -> None:
+    """Raises `MemjaxError` where parameters are to be made from no tokens: nothing is computed then, nor made.
+
+    Inside of another layer, whose path is not empty, there may be no persistent tokens.
+    """
+    nothing = not len(x) and layer.is_initializing() and not layer.path
+    require(not nothing, "init needs a sequence of at least one token, to make all parameters")
 
 
 def check_documents(reset: Array | None, length: int) -> None:

@@ -19,6 +19,7 @@ from memjax.typing import Any, Array
 S = TypeVar("S", bound="SurpriseSettings")
 GRADIENTS = ("token", "chunk")
 DECAYS = ("token", "channel")
+BOUNDED = ("token", "write")
 IMPLS = ("closed_form", "pallas", "sequential")
 
 
@@ -40,10 +41,14 @@ class SurpriseSettings:
         time_constant: for about how many tokens a memory keeps what is not written over, at the start.
         horizon: for at most about how many tokens a memory keeps anything: `keep` is multiplied by `1 - 1 / horizon`; 0
             for as many as it may.
-        rate_bound: the highest rate of a write, in (0, 1]. With gradient_at="chunk" it is multiplied by 1 - momentum,
-            and 0 stands for 2 / chunk: then one key all through a chunk cannot make the memory diverge. Per token 0
-            stands for 1. The rates of a deep memory without a norm are normalised as well: see `normalize_lr` of
-            `ops.surprise_mlp`.
+        rate_bound: the highest rate, in (0, 1], of what `bounded` says. 0 stands for 1 per token and for 2 / chunk with
+            gradient_at="chunk": then one key all through a chunk cannot make the memory diverge. The rates of a deep
+            memory without a norm are normalised as well: see `normalize_lr` of `ops.surprise_mlp`. The loss "l3", whose
+            slope grows with what it misses, has no bound: values longer than 2 or so can make it diverge.
+        bounded: "token", all that is written of a token: with momentum a geometric series of writes, so that the rate
+            is multiplied by 1 - momentum (its own: where momentum is more behind it, more is written). Or "write", one
+            of these writes, as Titans prints it: a key that comes again once they are done is written with
+            `rate / (1 - momentum)` in all, and beyond 2 the memory diverges. With gradient_at="chunk" always "token".
         memory_layers: of each memory. More than 1, a deep memory, are a perceptron with a learned start; gradients are
             per chunk then.
         expansion: a deep memory's hidden width, in widths of a head.
@@ -76,6 +81,7 @@ class SurpriseSettings:
     time_constant: float = 1000.0
     horizon: float = 0.0
     rate_bound: float = 0.0
+    bounded: Literal["token", "write"] = "token"
     memory_layers: int = 1
     expansion: int = 2
     memory_norm: bool = False
@@ -95,6 +101,7 @@ class SurpriseSettings:
         check_scales(self, "time_constant")
         one_of(self, GRADIENTS, "gradient_at")
         one_of(self, DECAYS, "decay")
+        one_of(self, BOUNDED, "bounded")
         one_of(self, tuple(SLOPES), "loss")
         one_of(self, IMPLS, "impl")
         at_least(self, 1, "memory_layers", "expansion")
@@ -133,8 +140,13 @@ class SurpriseSettings:
 
     @property
     def bound(self) -> float:
-        """Of the rate of a write, before momentum is taken into account."""
+        """Of the rate, before momentum is taken into account."""
         return self.rate_bound or (min(1.0, 2 / self.chunk) if self.gradient_at == "chunk" else 1.0)
+
+    @property
+    def bounds_tokens(self) -> bool:
+        """Whether all that is written of a token is bounded, and not each write."""
+        return self.bounded == "token" or self.gradient_at == "chunk"
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in vars(self):

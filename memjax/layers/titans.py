@@ -10,7 +10,7 @@ from memjax import ops
 from memjax.checks import at_least, check_whole
 from memjax.errors import require
 from memjax.layers.lmm import LMM, SurpriseLayerState
-from memjax.layers.stream_state import check_stream, persistent_tokens
+from memjax.layers.stream_state import check_init, check_stream, persistent_tokens
 from memjax.layers.surprise_settings import SurpriseLayer, check_reset
 from memjax.layers.window_attention import WindowAttention, WindowState, attend
 from memjax.memories.memory import scan_module
@@ -33,7 +33,8 @@ def check_window(layer: nn.Module) -> None:
     at_least(layer, 1, "window")
 
 
-def _both(layer: nn.Module, state: BothState | None) -> BothState:
+def _both(layer: nn.Module, x: Array, state: BothState | None) -> BothState:
+    check_init(layer, x)
     require(state is None or isinstance(state, BothState), f"this state is another layer's: {type(state).__name__}")
     return layer.initial_state() if state is None else state
 
@@ -72,7 +73,7 @@ class MAG(SurpriseLayer):
     ) -> tuple[Float[Array, "L d"], BothState]:
         """What comes out for every token, and the state; reset: as of `LMM`."""
         check_reset(self, reset, len(x))
-        state = _both(self, state)
+        state = _both(self, x, state)
         attended, attention = self.attention(x, state.attention, self.in_front, reset=reset)
         remembered, memory = self.memory(x, state.memory, reset=reset)
         return self.norms[0](attended) * nn.silu(self.norms[1](remembered)), BothState(attention, memory)
@@ -112,7 +113,7 @@ class MAL(SurpriseLayer):
     ) -> tuple[Float[Array, "L d"], BothState]:
         """What comes out for every token, and the state; reset: as of `LMM`."""
         check_reset(self, reset, len(x))
-        state = _both(self, state)
+        state = _both(self, x, state)
         remembered, memory = self.memory(x, state.memory, reset=reset)
         in_front = self.norm(self.in_front + self.memory(self.in_front)[0])
         attended, attention = self.attention(self.norm(x + remembered), state.attention, in_front, reset=reset)

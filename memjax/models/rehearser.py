@@ -47,7 +47,9 @@ class DecoderBlock(nn.Module):
 class Rehearser(nn.Module):
     """Rehearsal Memory, 3.3.1: recollection (Eq. 3) and familiarity (Eq. 4) of fragments, from the slots alone.
 
-    A learned [mask] stands for a hidden item, a learned [cls] in front is judged.
+    A learned [mask] stands for a hidden item, a learned [cls] in front is judged. Between the decoder and the inner
+    product with the items' embeddings, which Eq. 3 takes of what the decoder says, are a layer norm, as behind any
+    decoder with pre-norm, and a matrix; which the paper does not print.
 
     Args:
         width: of items and slots.
@@ -119,7 +121,7 @@ def rehearsal_losses(
         vectors: of the fragments' ids, where items are vectors.
 
     Returns:
-        The recollection and the familiarity loss.
+        The recollection and the familiarity loss: means over fragments, of each the mean over its hidden items.
     """
     count = fragments.items.shape[0]
     both = jnp.concatenate([fragments.items, fragments.negative])

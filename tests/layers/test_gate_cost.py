@@ -18,7 +18,8 @@ from memjax.models import LanguageModel
 
 WIDTH, HEADS, WINDOW, L = 8, 2, 4, 11
 LAYERS = {
-    "LMM": LMM(WIDTH, HEADS, rate_bound=0.5, horizon=5.0),
+    "LMM": LMM(WIDTH, HEADS, rate_bound=0.5, horizon=5.0, bounded="write"),
+    "LMM, whole tokens bounded": LMM(WIDTH, HEADS),
     "LMM, deep": LMM(WIDTH, HEADS, memory_layers=2, gradient_at="chunk", chunk=3),
     "MAC": MAC(WIDTH, HEADS, window=WINDOW),
     "MAG": MAG(WIDTH, HEADS, window=WINDOW),

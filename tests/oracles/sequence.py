@@ -55,7 +55,7 @@ def window_attention(params, x, heads, window, in_front=None):
 
 def head_memory(
     params, q, k, v, x, retention=1000.0, chunk=None, only_read=0, loss="l2", decay_first=False, bound=None,
-    momentum=True, forgetting=True, horizon=None,
+    momentum=True, forgetting=True, horizon=None, bounded="token",
 ):  # fmt: skip
     """`[L, H, dh]` in and out; each head on its own. The last `only_read` tokens write nothing."""
     gates = x @ params["gates"]["kernel"] + params["gates"]["bias"]
@@ -73,7 +73,7 @@ def head_memory(
         log_momentum = log_momentum if momentum else np.full_like(log_momentum, -np.inf)
         rate = np.exp(log_sigmoid(lr[:, h]))
         rate = rate * (bound or (min(1, 2 / chunk) if chunk else 1))
-        if chunk:
+        if chunk or bounded == "token":
             rate = rate * (1 - np.exp(log_momentum))
         weights = [np.zeros((k.shape[-1], v.shape[-1]))]
         if deep:

@@ -178,7 +178,7 @@ def test_the_command_says_what_was_copied_and_how_to_train(tmp_path, monkeypatch
         "memjax train --config=configs/stories.py:narrativeqa --data_dir=data",
     ]
     for arguments, said in (
-        (["--from=none"], "there is no folder none; give NarrativeQA's"),
+        (["--from=none"], "none is no folder; give NarrativeQA's"),
         ([], "name NarrativeQA's folder: memjax prepare narrativeqa --from=FOLDER"),
         (["--from=official", "--frames=3"], "memjax prepare narrativeqa takes no --frames"),
         (["--from=official", "--data_dir=official/qaps.csv"], "cannot write to"),

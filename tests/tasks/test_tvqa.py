@@ -243,7 +243,7 @@ def test_the_command_says_what_was_copied_and_how_to_train(tmp_path, monkeypatch
         "memjax train --config=configs/dialogues.py:tvqa --data_dir=data",
     ]
     for arguments, said in (
-        (["--from=none"], "there is no folder none; give TVQA's"),
+        (["--from=none"], "none is no folder; give TVQA's"),
         ([], "name TVQA's folder: memjax prepare tvqa --from=FOLDER"),
         (["--from=official", "--features=x"], "memjax prepare tvqa takes no --features"),
     ):

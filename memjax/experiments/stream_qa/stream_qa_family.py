@@ -42,6 +42,7 @@ from memjax.typing import Ordered, Params, Split
 def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
     """The recipe of a config: the sampler's phase where there is one, then the system's."""
     check_words(config, task.shape)
+    _check_context(config, task.shape)
     model, training = build(config, task.shape), config.training
     require(
         task.shape.item_width is None or config.rehearsal.among == "stream" or not config.rehearses,
@@ -93,6 +94,15 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
     report = stream_qa_report(task.shape.tags, task.shape.classes, among, **told).to_json()
     notes = _nothing_to_choose(config, task.shape) + _begun_again(task, phases, training.batch_size)
     return Recipe(_label(config), tuple(phases), layout, facts, report, partial(shown_examples, task), notes)
+
+
+def _check_context(config: StreamQAConfig, shape: TaskShape) -> None:
+    """Raises `MemjaxError` where a memory's encoder is to see more items than a stream has."""
+    context, items = config.memory.sizes.get("context", 0), shape.segments * shape.segment
+    require(
+        config.system != "memory" or not isinstance(context, int) or context <= items,
+        f"config.memory.context {context} is more than the {items} items of the longest stream; give fewer",
+    )
 
 
 def _nothing_to_choose(config: StreamQAConfig, shape: TaskShape) -> tuple[str, ...]:

@@ -65,7 +65,8 @@ def prepare(source: Path, features: Path, data_dir: Path, *, frames: int = 0) ->
     """
     require(frames >= 0, f"frames must be at least 0, not {frames}")
     for folder in (source,) if is_archive(features) else (source, features):
-        require(guarded(folder, folder.is_dir), f"there is no folder {folder}; name ActivityNet-QA's, and yours")
+        wanted = "ActivityNet-QA's" if folder == source else "with --features one of .npy files, or an archive .npz"
+        require(guarded(folder, folder.is_dir), f"{folder} is no folder; name {wanted}")
     place = data_dir / FOLDER
     require_place(place, (QUESTIONS, "streams/*.npy"), source, features)
     asked = {split: _questions(source, name) for split, name in FILES.items()}

@@ -47,7 +47,7 @@ def prepare(source: Path, data_dir: Path) -> Copied:
     """
     require(
         guarded(source, source.is_dir),
-        f"there is no folder {source}; give NarrativeQA's, of github.com/google-deepmind/narrativeqa",
+        f"{source} is no folder; give NarrativeQA's, of github.com/google-deepmind/narrativeqa",
     )
     place = data_dir / FOLDER
     require_place(place, tuple(COLUMNS), source)

@@ -54,7 +54,7 @@ def prepare(source: Path, data_dir: Path) -> Copied:
 
         print(prepare(Path("downloads/tvqa"), Path("data")).questions)
     """
-    require(guarded(source, source.is_dir), f"there is no folder {source}; give TVQA's, with {TVQA_QUESTIONS[0]}")
+    require(guarded(source, source.is_dir), f"{source} is no folder; give TVQA's, with {TVQA_QUESTIONS[0]}")
     place = data_dir / FOLDER
     require_place(place, (*TVQA_QUESTIONS, TVQA_SUBTITLES), source)
     paths = {name: _path(source, name) for name in TVQA_QUESTIONS}
