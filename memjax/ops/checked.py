@@ -258,7 +258,8 @@ def _literal(choices: tuple, value: Any, where: str, sizes: Sizes) -> Any:
 def _count(value: Any, where: str, sizes: Sizes) -> int:
     size = int(value) if isinstance(value, numbers.Integral) and not isinstance(value, bool) else 0
     if not 1 <= size <= LARGEST:
-        raise sizes.refuse(where, "a whole number of at least 1", described(value))
+        allowed = "of at least 1" if size < 1 else f"of at most {LARGEST}"
+        raise sizes.refuse(where, f"a whole number {allowed}", described(value))
     return size
 
 

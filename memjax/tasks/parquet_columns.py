@@ -49,6 +49,10 @@ def read_columns(path: Path, needed: dict[str, str], optional: dict[str, str]) -
 def _column(place: str, values: Any, holds: str) -> np.ndarray:
     from pyarrow import compute, types
 
+    if types.is_dictionary(values.type):  # a category of pandas
+        values = values.cast(values.type.value_type)
+    if types.is_string_view(values.type):
+        values = values.cast("string")
     kind = values.type
     require(values.null_count == 0, f"{place} has rows without a value; leave them out")
     if types.is_integer(kind):

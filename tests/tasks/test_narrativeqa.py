@@ -142,7 +142,7 @@ def test_a_faulty_folder_is_one_clear_line_and_leaves_what_was_prepared_before(t
         (ASKED, b"document_id,set,question,answer1\na,test\n", "qaps.csv, row 2: it has not as many columns"),
         (SUMMARIES, b'document_id,set,summary\na,test,"x', "summaries.csv is no file of columns"),
         (DOCUMENTS, b"document_id,set\n\xff,test\n", "documents.csv is no text in UTF-8"),
-        (DOCUMENTS, gzip.compress(b"document_id,set\n")[:-9], "documents.csv cannot be read"),
+        (DOCUMENTS, gzip.compress(b"document_id,set\n", mtime=0)[:-9], "documents.csv cannot be read"),
     ],
 )
 def test_a_file_of_another_kind_is_one_clear_line(tmp_path, name, data, message):
