@@ -34,6 +34,7 @@ def pytest_configure(config):
         "jax_compilation_cache_dir": str(config.cache.mkdir("compiled")),
         "jax_persistent_cache_min_compile_time_secs": 0.0,
         "jax_persistent_cache_min_entry_size_bytes": -1,
+        "jax_traceback_in_locations_limit": 0,  # whence each operation comes: a twentieth of the time
     }
     for name, value in kept.items():
         jax.config.update(name, value)
