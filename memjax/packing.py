@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import jax
 import numpy as np
 
 from memjax.errors import MemjaxError, require
@@ -58,7 +57,7 @@ def pack(
 
 
 def _has_items(stream: Any) -> bool:
-    return np.ndim(stream) > 0 if isinstance(stream, np.ndarray | jax.Array) else isinstance(stream, Sequence)
+    return getattr(stream, "ndim", 0) > 0 or isinstance(stream, Sequence)
 
 
 def _array(stream: Any, what: str) -> np.ndarray:

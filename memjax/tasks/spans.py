@@ -166,7 +166,7 @@ class Spans:
         for split in SPLITS:
             self._words[split] = [self._read_as(chain.from_iterable(own)) for own in texts[split]]
             self._questions[split] = self._spans(split, documents[split], texts[split], left_out)
-            require(self._questions[split], f"{Path(spec.data_dir, spec.file)} has no question with a span for {split}")
+            require(self._questions[split], f"{spec.file} has no question with a span for {split}")
         self.vocabulary = tuple(self._ids)
         self.notes = tuple(f"{count:,} {what} left out" for what, count in left_out.items())
         every = [question for own in self._questions.values() for question in own]

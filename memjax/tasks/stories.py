@@ -98,7 +98,7 @@ class Stories:
         self._splits = {split: self._read(stories[split], longest, left_out) for split in SPLITS}
         self.notes = tuple(f"{count:,} {what} left out" for what, count in left_out.items())
         for split, part in self._splits.items():
-            require(part.streams, f"{Path(spec.data_dir, spec.file)} has no story with two answers for {split}")
+            require(part.streams, f"{spec.file} has no story with two answers for {split}")
         every = list(self._splits.values())
         kinds = {"kind": tuple(self._kinds)} if len(self._kinds) > 1 else {}
         places = {"place": PLACES} if any((tag["place"] < 2).any() for part in every for tag in part.tags) else {}
