@@ -73,9 +73,10 @@ def gates(folder: Path) -> dict[str, Any]:
     asked = batch["target"] != NOTHING
     settings, heads = config.model, []
     for layer in range(settings.depth):
-        log_keep, _, rate = jax.tree.leaves(kept[f"layers_{layer}"])
+        log_keep, log_momentum, rate = jax.tree.leaves(kept[f"layers_{layer}"])
         forgotten = -np.expm1(log_keep).reshape(*rate.shape, -1).mean(-1).sum(1).mean(0)
-        rates = np.median(rate * settings.bound, axis=(0, 1))
+        new = -np.expm1(log_momentum) if settings.bounds_tokens else 1.0
+        rates = np.median(settings.bound * new * rate, axis=(0, 1))
         for head, (lost, written) in enumerate(zip(forgotten, rates, strict=True)):
             heads.append(
                 {"layer": layer, "head": head, "rate": round(float(written), 3), "forgotten": round(float(lost), 1)}

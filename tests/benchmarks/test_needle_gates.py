@@ -30,18 +30,20 @@ def run(folder, arg, **model):
     return made, trained_parameters(made, folder)
 
 
-def test_rates_and_what_is_forgotten_are_those_of_the_equations(tmp_path, monkeypatch):
+@pytest.mark.parametrize("bounded", ["write", "token"])
+def test_rates_and_what_is_forgotten_are_those_of_the_equations(bounded, tmp_path, monkeypatch):
     monkeypatch.setattr(needle_gates, "LENGTH", 120)
-    made, params = run(tmp_path / "run", "lmm", rate_bound=0.5)
+    made, params = run(tmp_path / "run", "lmm", rate_bound=0.5, bounded=bounded)
     found = needle_gates.gates(tmp_path / "run")
 
     batch, own = made.task.examples("test", np.arange(10, 20)), float64(params["params"])  # those of 120 characters
     assert (batch["length"] == 1).all()
     gates = own["layers_0"]["remember"]["gates"]
     x = normed(own["embed"]["embedding"][batch["tokens"]] * 8**0.5) * own["norms_0"]["scale"]
-    keep, _, rate = np.split(x @ gates["kernel"] + gates["bias"], 3, axis=-1)
+    keep, along, rate = np.split(x @ gates["kernel"] + gates["bias"], 3, axis=-1)
     forgotten = (1 - np.exp(log_sigmoid(keep + np.log(1000)))).sum(1).mean(0)
-    rates = np.median(0.5 * np.exp(log_sigmoid(rate)), axis=(0, 1))
+    new = 1 - np.exp(log_sigmoid(along)) if bounded == "token" else 1.0
+    rates = np.median(0.5 * new * np.exp(log_sigmoid(rate)), axis=(0, 1))
     assert [(head["layer"], head["head"]) for head in found["heads"]] == [(0, 0), (0, 1)]
     np.testing.assert_allclose([head["rate"] for head in found["heads"]], rates, atol=6e-4)
     np.testing.assert_allclose([head["forgotten"] for head in found["heads"]], forgotten, atol=0.051)
