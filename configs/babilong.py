@@ -48,8 +48,7 @@ def get_config(arg: str = "lmm") -> ConfigDict:
     if variant not in (*LAYERS, *registry, *DIRECT):
         raise unknown("variant of configs/babilong.py", variant, [*LAYERS, *registry, *DIRECT])
     layers = variant in LAYERS
-    remembers = layers and variant != "attention"
-    require(remembers or values["rule"] == "titans", f"rule= is for layers with a memory; {variant} has none")
+    require(layers or values["rule"] == "titans", f"rule= is for layers; {variant} has none")
 
     config = ConfigDict()
     config.system = "sequence" if layers else variant if variant in DIRECT else "memory"

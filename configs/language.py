@@ -14,7 +14,7 @@ tokens.
 from ml_collections import ConfigDict
 
 from memjax.config import parse_arg
-from memjax.errors import require, unknown
+from memjax.errors import unknown
 from memjax.layers import rule
 
 VARIANTS = {
@@ -39,8 +39,6 @@ def get_config(arg: str = "ptb") -> ConfigDict:
     config.model.update(gradient_at="token", chunk=32)
     config.model.update(memory_layers=1, expansion=2, memory_norm=False, horizon=0.0, rate_bound=0.0, bounded="write")
     config.model.update(loss="l2", decay_before_gradient=False, decay="token", impl="closed_form")
-    remembers = values["layer"] not in ("attention", "memn2n")
-    require(remembers or values["rule"] == "titans", f"rule= is for layers with a memory; {values['layer']} has none")
     config.model.update(rule(values["rule"]))
     if config.model.gradient_at == "chunk":  # with MAC a segment
         config.model.chunk = config.model.window

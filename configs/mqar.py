@@ -13,7 +13,7 @@
 from ml_collections import ConfigDict
 
 from memjax.config import parse_arg
-from memjax.errors import require, unknown
+from memjax.errors import unknown
 from memjax.layers import rule
 
 ROWS = {"64x4": 100_000, "128x8": 20_000, "256x16": 20_000, "256x32": 20_000, "256x64": 20_000}
@@ -40,8 +40,6 @@ def get_config(arg: str = "64x4") -> ConfigDict:
     config.model.update(gradient_at="token", chunk=16)
     config.model.update(memory_layers=1, expansion=2, memory_norm=False, horizon=0.0, rate_bound=0.0, bounded="write")
     config.model.update(loss="l2", decay_before_gradient=False, decay="token", impl="closed_form")
-    remembers = values["layer"] != "attention"
-    require(remembers or values["rule"] == "titans", f"rule= is for layers with a memory; {values['layer']} has none")
     config.model.update(rule(values["rule"]))
 
     config.optimizer = ConfigDict({"learning_rate": 3e-3, "warmup_steps": 100, "decay_steps": 1000, "clip_norm": 1.0})

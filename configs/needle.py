@@ -21,7 +21,7 @@ both together. Ablations, each one override:
 from ml_collections import ConfigDict
 
 from memjax.config import parse_arg
-from memjax.errors import require, unknown
+from memjax.errors import unknown
 from memjax.layers import rule
 
 LAYERS = ("attention", "lmm", "mac", "mag", "mal")
@@ -59,8 +59,6 @@ def get_config(arg: str = "lmm") -> ConfigDict:
     config.model.update(gradient_at="token", chunk=32)
     config.model.update(memory_layers=1, expansion=2, memory_norm=False, horizon=0.0, rate_bound=0.0, bounded="write")
     config.model.update(loss="l2", decay_before_gradient=False, decay="token", impl="closed_form")
-    remembers = layer != "attention"
-    require(remembers or values["rule"] == "titans", f"rule= is for layers with a memory; {layer} has none")
     config.model.update(rule(values["rule"]))
 
     config.optimizer = ConfigDict({"learning_rate": 3e-3, "warmup_steps": 100, "decay_steps": 500, "clip_norm": 1.0})

@@ -162,14 +162,13 @@ def answer(
         len(np.shape(rows)) == 1 and np.shape(rows) == np.shape(queries)[:1],
         f"there must be a row for each query; {np.shape(rows)} rows do not fit queries of shape {np.shape(queries)}",
     )
-    shape, (asked, given) = model.shape, (np.shape(queries), None if candidates is None else np.shape(candidates))
-    words = "" if shape.query_words is None else ", W"
-    require(len(asked) == 1 + bool(words), f"queries must be ids [Q{words}], not {list(asked)}")
-    chosen = shape.answer == "candidates"
-    require(
-        (given is not None) == chosen and (given is None or (len(given) == 3 and given[0] == asked[0])),
-        "candidates must be texts of ids [Q, A, W], some for each query" if chosen else "the answers are no candidates",
-    )
+    axes = ["Q"] if model.shape.query_words is None else ["Q", "W"]
+    require(np.ndim(queries) == len(axes), f"queries must be ids [{', '.join(axes)}], not {list(np.shape(queries))}")
+    if model.shape.answer == "candidates":
+        fits = np.ndim(candidates) == 3 and np.shape(candidates)[:1] == np.shape(rows)
+        require(fits, "candidates must be texts of ids [Q, A, W], some for each query")
+    else:
+        require(candidates is None, "the answers are no candidates")
     rows = _checked_rows(rows, states, once=False)
     for texts in (queries, candidates):
         if texts is not None and not isinstance(texts, jax.core.Tracer):

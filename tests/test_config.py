@@ -336,6 +336,14 @@ def test_arguments_of_a_config_file():
         assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("file", ["recall:", "needle:", "babilong:", "mqar:64x4,layer=", "language:ptb,layer="])
+def test_a_rule_of_memories_is_refused_for_attention(file):
+    name, layer = file.split(":")
+    for rule, words in (("deltanet", "attention has none"), ("huber", "attention has none"), ("x", "unknown rule")):
+        with pytest.raises(MemjaxError, match=words):
+            from_mapping(config_file(name)(f"{layer}attention,rule={rule}").to_dict())
+
+
 @pytest.mark.parametrize("file", ["evidence", "babi"])
 def test_an_unknown_variant_is_told_what_there_is(file):
     with pytest.raises(MemjaxError, match="variant of configs/"):

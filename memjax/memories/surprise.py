@@ -43,10 +43,10 @@ class SurpriseMemory(Memory):
     """A segment encoder, then `ops.surprise_linear` item by item, in Z heads of `width // Z`; K learned probes read.
 
     `k, v = silu(x W)`, `|k| = 1`; `log_keep`, `log_momentum` are log-sigmoids of x and `lr` a sigmoid of it, for each
-    item and head: with unit keys a rate below 1 is stable without momentum, and below `2 (1 - momentum)` with it.
-    `slot_p = rmsnorm(probe_p M) W_o`. Source: Titans (2501.00663), Eq. 9 to 15. The contract and the encoder are ours,
-    and so is how the probes read: without the norm, and without forgetting that starts near none (`time_constant`, in
-    items), training stays at chance for long.
+    item and head: with unit keys a rate below 1 is stable without momentum, and below `2 (1 - momentum)` with it,
+    to which it is not held here, as it is in the layers. `slot_p = rmsnorm(probe_p M) W_o`. Source: Titans
+    (2501.00663), Eq. 9 to 15. The contract and the encoder are ours, and so is how the probes read: without the norm,
+    and without forgetting that starts near none (`time_constant`, in items), training stays at chance for long.
 
     The state is an `ops.SurpriseState` of `[Z, width // Z, width // Z]` each, float32 or wider. `momentum=False` and
     `forgetting=False` are the paper's ablations. A stream is written in closed form, chunk by chunk; if its

@@ -100,7 +100,7 @@ def _columns(path: Path, text: str, form: _Format) -> np.ndarray:
             numbers.extend([int(fields[column]) for column in form.columns])
         except (ValueError, OverflowError):
             raise MemjaxError(
-                f"line {number} of {path} is {line[:40]!r}, not the numbers of {form.line!r}; correct it"
+                f"line {number} of {path} is {line[:40]!r}, not {form.line!r} in whole numbers; correct it"
             ) from None
     require(numbers, f"{path} has no clicks; a line is {form.line!r}")
     return np.array(numbers, np.int64).reshape(-1, len(form.columns)).T

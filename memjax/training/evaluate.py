@@ -186,11 +186,13 @@ def make_evaluator(
         answer_loss = (
             {"answer_loss": math.nan if diverged else float(loss_sum / loss_count)} if loss_count or diverged else {}
         )
+        ordered: dict[str, Any] = _ordered(questions)
+        if intervals and math.isfinite(ordered.get("auc", math.nan)):
+            ordered["auc_interval"] = auc_interval(*(questions[name] for name in ("score", "label", "example")))
         return {
             "accuracy": float(correct / total),
             **answer_loss,
-            **_ordered(questions),
-            **(_auc_interval(questions) if intervals else {}),
+            **ordered,
             **{name: float(x / examples) for name, x in zip(named, means, strict=True)},
             "answers": int(total),
             "examples": int(examples),
@@ -213,13 +215,6 @@ def _ordered(questions: dict[str, np.ndarray]) -> dict[str, float]:
     if "rank" in questions:
         found |= {"mrr": mrr(questions["rank"]), "mrr_chance": float(questions["chance"].mean(dtype=np.float64))}
     return found
-
-
-def _auc_interval(questions: dict[str, np.ndarray]) -> dict[str, tuple[float, float]]:
-    """That of the area under the curve, where there is one that is a number."""
-    if not math.isfinite(_ordered(questions).get("auc", math.nan)):
-        return {}
-    return {"auc_interval": auc_interval(questions["score"], questions["label"], questions["example"])}
 
 
 def _of_questions(questions: dict[str, np.ndarray]) -> dict[str, float]:

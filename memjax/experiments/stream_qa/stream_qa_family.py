@@ -98,7 +98,7 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
 
 def _check_context(config: StreamQAConfig, shape: TaskShape) -> None:
     """Raises `MemjaxError` where a memory's encoder is to see more items than a stream has."""
-    context, items = config.memory.sizes.get("context", 0), shape.segments * shape.segment
+    context, items = config.memory.sizes.get("context"), shape.segments * shape.segment
     require(
         config.system != "memory" or not isinstance(context, int) or context <= items,
         f"config.memory.context {context} is more than the {items} items of the longest stream; give fewer",
