@@ -165,7 +165,8 @@ def answer(
     axes = ["Q"] if model.shape.query_words is None else ["Q", "W"]
     require(np.ndim(queries) == len(axes), f"queries must be ids [{', '.join(axes)}], not {list(np.shape(queries))}")
     if model.shape.answer == "candidates":
-        fits = np.ndim(candidates) == 3 and np.shape(candidates)[:1] == np.shape(rows)
+        given = () if candidates is None else np.shape(candidates)
+        fits = len(given) == 3 and given[:1] == np.shape(rows)
         require(fits, "candidates must be texts of ids [Q, A, W], some for each query")
     else:
         require(candidates is None, "the answers are no candidates")
