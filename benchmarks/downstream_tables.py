@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from statistics import mean
 
-from tables_of_runs import by_row, percent, sizes_of
+from tables_of_runs import by_row, percent, percent_of, sizes_of
 
 COST = ["slots that differ", "bytes of state", "parameters", "seeds", "steps", "minutes"]
 
@@ -110,9 +110,3 @@ def slots_that_differ(runs: list[dict]) -> str:
     found = [run["slot_cosines"] for run in runs if "slot_cosines" in run]
     counts = [len(own) ** 2 / sum(cosine**2 for row in own for cosine in row) for own in found]
     return f"{mean(counts):.1f}" if counts else "-"
-
-
-def percent_of(values: list[float | None]) -> str:
-    """As `percent`; "-" for what a system does not have."""
-    known = [value for value in values if value is not None]
-    return percent(known) if known else "-"

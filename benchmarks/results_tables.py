@@ -41,6 +41,7 @@ TABLES = {
     "algorithmic": ("algorithmic", runs.wrong_bits),
     "retention": ("retention", runs.retention),
     "mazes": ("mazes", runs.mazes),
+    "maze_bounds": ("maze_bounds", runs.maze_bounds),
     "recall": ("recall", runs.by_length),
     "mqar": ("mqar", runs.multi_query),
     "needle": ("needle", runs.by_length),

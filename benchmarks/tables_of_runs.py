@@ -11,6 +11,12 @@ def percent(values: list[float]) -> str:
     return f"{100 * mean(values):.1f}{spread}"
 
 
+def percent_of(values: list[float | None]) -> str:
+    """As `percent`; "-" for what a system does not have."""
+    known = [value for value in values if value is not None]
+    return percent(known) if known else "-"
+
+
 def by_row(runs: dict) -> dict[str, list[dict]]:
     """The runs of each row, in the order of their first."""
     rows: dict[str, list[dict]] = {}
@@ -136,6 +142,9 @@ PUBLISHED_MAZES = {
 }
 
 
+BESIDE = {"wrong_exit": "wrong exit", "out_of_time": "out of time", "drawn": "success, drawn"}
+
+
 def mazes(found: dict) -> list[str]:
     """Success in % of the agents: in I-mazes by length, then on the sets of random mazes, beside the paper's."""
     lines = []
@@ -145,14 +154,33 @@ def mazes(found: dict) -> list[str]:
             continue
         names = list(next(iter(rows.values()))[0]["metrics"]["tags"][tag])
         known = tag == "mazes"
-        head = [f"{kind}: agent, entries, policy", *names, *["paper's"] * known, "runs", "minutes"]
+        told = [", ".join([name, *BESIDE.values()]) for name in names] if known else names
+        head = [f"{kind}: agent, entries, policy", *told, *["paper's"] * known, "runs", "minutes"]
         lines += [*[""] * bool(lines), f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
         for row, runs in rows.items():
             agent = row.removeprefix(f"{kind} ")
-            cells = [percent([run["metrics"]["tags"][tag][name]["accuracy"] for run in runs]) for name in names]
+            keys = ("accuracy", *BESIDE) if known else ("accuracy",)
+            cells = [
+                ", ".join(percent_of([run["metrics"]["tags"][tag][name].get(key) for run in runs]) for key in keys)
+                for name in names
+            ]
             paper = [", ".join(map(str, PUBLISHED_MAZES[agent]))] if known else []
             minutes = f"{mean(run['seconds'] for run in runs) / 60:.0f}"
             lines.append(f"| {' | '.join([agent, *cells, *paper, str(len(runs)), minutes])} |")
+    return lines
+
+
+def maze_bounds(found: dict) -> list[str]:
+    """How far a few of the last views can take an agent, in %."""
+    held = f"the last {found['entries']} views"
+    names = {
+        "reachable": "the right exit can be reached",
+        "straight_success": f"success with {held}, straight",
+        "looking_back_success": f"success with {held}, looking back",
+    }
+    lines = [f"| | {' | '.join(found['sets'])} |", "|---" * (1 + len(found["sets"])) + "|"]
+    for key, name in names.items():
+        lines.append(f"| {name} | {' | '.join(f'{100 * of[key]:.1f}' for of in found['sets'].values())} |")
     return lines
 
 

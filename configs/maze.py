@@ -14,10 +14,13 @@ from ml_collections import ConfigDict
 from memjax.config import parse_arg
 from memjax.errors import unknown
 
-# Updates: an I-maze is learned in a few hundred. The weight of entropy there is five times the paper's: with less,
-# nobody looks back for the indicator at the start.
+# Updates: an I-maze is learned in a few hundred, and the rate then falls; random mazes begin to be learned after
+# thousands. The weight of entropy in an I-maze is five times the paper's: with less, nobody looks back for the
+# indicator at the start.
 STEPS = {"imaze": 2000, "single_indicator": 10_000}
+DECAY = {"imaze": 1000, "single_indicator": 0}
 ENTROPY = {"imaze": 0.05, "single_indicator": 0.01}
+TRACE = {"imaze": 1.0, "single_indicator": 0.95}
 
 
 def get_config(arg: str = "imaze") -> ConfigDict:
@@ -34,11 +37,11 @@ def get_config(arg: str = "imaze") -> ConfigDict:
 
     config.model = ConfigDict({"base": values["base"], "width": 32, "entries": values["entries"]})
     config.model.update(policy=values["policy"], nop=True)
-    config.actor_critic = ConfigDict({"discount": 0.99, "trace": 1.0, "entropy": ENTROPY[kind], "value": 0.5})
+    config.actor_critic = ConfigDict({"discount": 0.99, "trace": TRACE[kind], "entropy": ENTROPY[kind], "value": 0.5})
 
     # Many episodes in one update in place of asynchronous workers, at twice the paper's rate for it.
     config.optimizer = ConfigDict({"learning_rate": 2e-3, "warmup_steps": 0, "clip_norm": 40.0})
-    config.optimizer.decay_steps = STEPS[kind] // 2
+    config.optimizer.decay_steps = DECAY[kind]
     config.training = ConfigDict({"steps": STEPS[kind], "batch_size": 64, "microbatches": 1, "log_every": 50})
     config.training.update(seed=values["seed"], validate_every=250, validate_examples=512, checkpoint_every=250)
     return config

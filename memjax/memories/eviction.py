@@ -72,6 +72,20 @@ class Choice(NamedTuple):
     probabilities: Float[Array, "M"]
 
 
+def choice_of(evicted: Int[Array, ""], log_probs: Float[Array, "M"], mask: Bool[Array, "M"]) -> Choice:
+    """The choice of a candidate.
+
+    Args:
+        evicted: its number.
+        log_probs: of all candidates to be evicted.
+        mask: which of them there are.
+    """
+    chosen = jnp.arange(log_probs.shape[0]) == evicted  # no gather: on an Explicit mesh it has no gradient
+    probs = jnp.exp(log_probs)
+    entropy = -(probs * jnp.where(mask, log_probs, 0)).sum()
+    return Choice(evicted, jnp.where(chosen, log_probs, 0).sum(), entropy, probs)
+
+
 class Eviction(NamedTuple):
     """A step before it is written.
 
@@ -91,7 +105,8 @@ class Policy(nn.Module):
     """Scores of the candidates, the highest most likely to be evicted; and what is kept with each, moving with it.
 
     A subclass overrides `__call__`, and whatever it does otherwise than as written here: an entry is known by its
-    encoding, the last candidate is what has arrived, nothing is learned, and with a key all is drawn.
+    encoding, the last candidate is what has arrived, nothing is learned, and with a key all is drawn. What of a step
+    needs nothing that is kept is in `features`: of steps that are over they are computed side by side.
 
     Args:
         width: of an encoding.
@@ -103,7 +118,22 @@ class Policy(nn.Module):
         """What is kept for an entry that is new."""
         return jnp.zeros(1)
 
-    def __call__(self, candidates: Candidates, kept: Float[Array, "M k"]) -> tuple[Float[Array, "M"], Any]:
+    def features(self, candidates: Candidates, key: Key | None) -> tuple[Any, Key | None]:
+        """What `__call__` scores, and the key that is left to draw with.
+
+        Args:
+            candidates: what is scored.
+            key: to draw with, if there is one.
+        """
+        return candidates, key
+
+    def __call__(self, features: Any, kept: Float[Array, "M k"]) -> tuple[Float[Array, "M"], Any]:
+        """Scores of the candidates, and what is kept with each afterwards.
+
+        Args:
+            features: of them.
+            kept: with each, before.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no __call__")
 
     def evict(self, buffer: ops.Buffer, new: Any, key: Key | None, view: BaseView) -> Eviction:
@@ -117,8 +147,7 @@ class Policy(nn.Module):
         """
         size = buffer.entries.kept.shape[0]
         used, last = self.used(buffer.entries.used, new.used, view), self.last(new, view)
-        encodings, logits = view.candidates(last, self.logits)
-        candidates = Candidates(encodings, view.mask, jnp.append(used, new.used), view.input, logits)
+        candidates = self.candidates(used, last, new, view)
         choice, kept = self.choose(candidates, jnp.append(buffer.entries.kept, last.kept[None], axis=0), key)
 
         def write(put: Callable[..., ops.Buffer] = ops.buffer_evict) -> tuple[ops.Buffer, Array]:
@@ -127,6 +156,40 @@ class Policy(nn.Module):
             return put(before, choice.evicted, written), nothing
 
         return Eviction(choice, candidates, write)
+
+    def repeat(
+        self, buffer: ops.Buffer, new: Any, features: Any, evicted: Int[Array, ""], view: BaseView
+    ) -> tuple[Choice, ops.Buffer, Array]:
+        """A step that is over, once more, from its features: for a gradient through what is kept.
+
+        Args:
+            buffer: as of `evict`; its entries need no more than `kept` and `used`.
+            new: as of `evict`.
+            features: of the step's candidates.
+            evicted: the candidate that went, or would have gone from a full buffer.
+            view: as of `evict`; its candidates are not asked for.
+
+        Returns:
+            The choice of that candidate, the buffer after it, and what the policy now keeps with a cell of its own.
+        """
+        size = buffer.entries.kept.shape[0]
+        scores, kept = self(features, jnp.append(buffer.entries.kept, self.last(new, view).kept[None], axis=0))
+        choice = choice_of(evicted, jax.nn.log_softmax(jnp.where(view.mask, scores, NEVER)), view.mask)
+        written, nothing = self.written(new, kept[size], view)
+        before = ops.Buffer(buffer.entries._replace(kept=kept[:size]), buffer.filled)
+        return choice, ops.buffer_evict(before, evicted, written), nothing
+
+    def candidates(self, used: Array, last: Any, new: Any, view: BaseView) -> Candidates:
+        """What may be evicted at a step.
+
+        Args:
+            used: when the entries of the buffer were last used.
+            last: the entry that is the last candidate.
+            new: the entry that has arrived.
+            view: what the base network tells the policy.
+        """
+        encodings, logits = view.candidates(last, self.logits)
+        return Candidates(encodings, view.mask, jnp.append(used, new.used), view.input, logits)
 
     def choose(
         self, candidates: Candidates, kept: Float[Array, "M k"], key: Key | None
@@ -138,24 +201,10 @@ class Policy(nn.Module):
             kept: with each of them, before.
             key: to draw with; without one the likeliest is evicted.
         """
-        scores, kept, key = self.scored(candidates, kept, key)
+        features, key = self.features(candidates, key)
+        scores, kept = self(features, kept)
         evicted, log_probs = self.decide(jax.nn.log_softmax(jnp.where(candidates.mask, scores, NEVER)), key)
-        chosen = jnp.arange(log_probs.shape[0]) == evicted  # no gather: on an Explicit mesh it has no gradient
-        probs = jnp.exp(log_probs)
-        entropy = -(probs * jnp.where(candidates.mask, log_probs, 0)).sum()
-        return Choice(evicted, jnp.where(chosen, log_probs, 0).sum(), entropy, probs), kept
-
-    def scored(
-        self, candidates: Candidates, kept: Float[Array, "M k"], key: Key | None
-    ) -> tuple[Float[Array, "M"], Float[Array, "M k"], Key | None]:
-        """Scores, what is kept afterwards, and the key that is left to draw with.
-
-        Args:
-            candidates: what is scored.
-            kept: with each of them, before.
-            key: to draw with, if there is one.
-        """
-        return *self(candidates, kept), key
+        return choice_of(evicted, log_probs, candidates.mask), kept
 
     def decide(self, log_probs: Float[Array, "M"], key: Key | None) -> tuple[Int[Array, ""], Float[Array, "M"]]:
         """The candidate that is evicted, and the log-probabilities that it was evicted with."""

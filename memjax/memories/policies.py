@@ -99,39 +99,49 @@ class InputMatching(Learned):
 class Spatial(Learned):
     """S-LEMN, `ops.spatial_scores` of `ops.spatial_features`, the hidden layer `width / 4`."""
 
-    @nn.compact
-    def __call__(self, candidates, kept):
-        features = ops.spatial_features(_spatial(self), candidates.encodings, candidates.mask)
+    def setup(self):
         hidden = max(1, self.width // 4)
+        self.among_params = _spatial(self)
         layer = LinearParams(*linear_params(self, "hidden", self.width, hidden))
         w, b = linear_params(self, "score", hidden, 1)
-        return ops.spatial_scores(ops.SpatialScoreParams(layer, w[:, 0], b[0]), features), kept
+        self.score_params = ops.SpatialScoreParams(layer, w[:, 0], b[0])
+
+    def features(self, candidates, key):
+        return ops.spatial_features(self.among_params, candidates.encodings, candidates.mask), key
+
+    def __call__(self, features, kept):
+        return ops.spatial_scores(self.score_params, features), kept
 
 
 class SpatioTemporal(Learned):
     """ST-LEMN, `ops.temporal_scores` of `ops.spatial_features`; kept is the GRU's state, `width / 4`."""
 
+    def setup(self):
+        hidden = max(1, self.width // 4)
+        self.among_params = _spatial(self)
+        w, b = linear_params(self, "score", hidden, 1)
+        over_time = glorot_gru_params(self, "over_time", self.width, hidden)
+        self.score_params = ops.TemporalScoreParams(over_time, w[:, 0], b[0])
+
     def kept(self) -> Float[Array, "k"]:
         return jnp.zeros(max(1, self.width // 4))
 
-    @nn.compact
-    def __call__(self, candidates, kept):
-        features = ops.spatial_features(_spatial(self), candidates.encodings, candidates.mask)
-        hidden = kept.shape[1]
-        w, b = linear_params(self, "score", hidden, 1)
-        over_time = glorot_gru_params(self, "over_time", self.width, hidden)
-        return ops.temporal_scores(ops.TemporalScoreParams(over_time, w[:, 0], b[0]), features, kept)
+    def features(self, candidates, key):
+        return ops.spatial_features(self.among_params, candidates.encodings, candidates.mask), key
+
+    def __call__(self, features, kept):
+        return ops.temporal_scores(self.score_params, features, kept)
 
 
 class Shuffled(Learned):
-    """Learns with the candidates in an order drawn anew at every step, of those that look at no attention and no use.
+    """Learns with the candidates in an order drawn anew at every step, of those whose features depend on it.
 
     It shows what their order is worth (LEMN, A).
     """
 
-    def scored(self, candidates: Candidates, kept: Float[Array, "M k"], key: Key | None):
+    def features(self, candidates: Candidates, key: Key | None):
         if key is None:
-            return super().scored(candidates, kept, key)
+            return super().features(candidates, key)
         key, order_key = jax.random.split(key)
         # By a matrix, not by indices: on an Explicit mesh these have no gradient.
         count = candidates.mask.shape[0]
@@ -139,8 +149,8 @@ class Shuffled(Learned):
         times = partial(jnp.matmul, precision="highest")
         mask = times(turn, candidates.mask.astype(turn.dtype)) > 0.5
         turned = candidates._replace(encodings=times(turn, candidates.encodings), mask=mask)
-        scores, kept = self(turned, times(turn, kept))
-        return times(turn.T, scores), times(turn.T, kept), key
+        features, key = super().features(turned, key)
+        return times(turn.T, features), key
 
 
 class ShuffledSpatial(Shuffled, Spatial):

@@ -90,6 +90,7 @@ def gru_scan(
     mask: Bool[Array, "L"] | None = None,
     *,
     reverse: bool = False,
+    unroll: int = 1,
 ) -> tuple[Float[Array, "h"], Float[Array, "L h"]]:
     """A GRU over a sequence.
 
@@ -101,6 +102,7 @@ def gru_scan(
         xs: the inputs.
         mask: which steps are real; the others leave the state as it was.
         reverse: from the last input to the first.
+        unroll: how many steps the compiler sees as one; small steps take less time then, and compiling more.
 
     Returns:
         The last state, and all states.
@@ -121,7 +123,7 @@ def gru_scan(
         hidden = jnp.where(real, _gates(gates, gates_h, hidden), hidden)
         return hidden, hidden
 
-    return jax.lax.scan(step, carry_like(hidden, xs), (gates_x, mask), reverse=reverse)
+    return jax.lax.scan(step, carry_like(hidden, xs), (gates_x, mask), reverse=reverse, unroll=unroll)
 
 
 @checked

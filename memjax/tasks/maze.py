@@ -101,6 +101,7 @@ class MazeTask:
         spec: its settings.
         shape: of its batches.
         mazes: all that episodes are in.
+        learned: numbers of those of the train split.
 
     Raises:
         MemjaxError: if the archive is missing or damaged.
@@ -114,6 +115,7 @@ class MazeTask:
 
     shape: MazeShape
     mazes: Mazes
+    learned: np.ndarray
     notes: tuple[str, ...] = ()
 
     def __init__(self, spec: MazeSpec):
@@ -139,7 +141,8 @@ class MazeTask:
             whole = self._own["train"]
             last = len(whole) - len(whole) // _HELD_OUT
             self._own = {"train": whole[:last], "valid": whole[last:]}
-        steps = int(np.asarray(self.mazes.limit)[self._own["train"]].max())
+        self.learned = self._own["train"]
+        steps = int(np.asarray(self.mazes.limit)[self.learned].max())
         self.shape = MazeShape(len(self._set), environments.codes(self.mazes), steps, {tag: names})
 
     def size(self, split: Split) -> int:

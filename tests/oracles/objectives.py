@@ -104,16 +104,18 @@ def measured(found, whole=False):
 # What a policy did: advantage actor-critic with generalized advantages.
 
 
-def actor_critic(now, then, reward, how):
-    """The three parts and their sum, of one episode, step by step.
+def actor_critic(now, then, reward, how, ended=None):
+    """The three parts and their sum, step by step.
 
     now: acted, log_prob, entropy, value at the parameters where the loss is wanted. then: value at those where it is
-    differentiated, from which advantages and returns come: constants to the gradient. Nothing follows the last step.
+    differentiated, from which advantages and returns come: constants to the gradient. ended: whether an episode was
+    over after each step, and then value goes one step further; None: one episode, nothing follows the last step.
     """
     steps = len(reward)
+    ended, after = ([False] * (steps - 1) + [True], 0.0) if ended is None else (ended, float(then["value"][steps]))
     expected = [float(v) for v in then["value"][:steps]]
-    discounts = [how.discount] * (steps - 1) + [0.0]
-    advantages = retention.generalized_advantages(reward, expected, discounts, 0.0, how.trace)
+    discounts = [0.0 if over else how.discount for over in ended]
+    advantages = retention.generalized_advantages(reward, expected, discounts, after, how.trace)
     policy = value = entropy = 0.0
     for t in range(steps):
         value += (now["value"][t] - (expected[t] + advantages[t])) ** 2 / 2
@@ -145,10 +147,14 @@ def stream(now, then, label, support, lines, kind, how):
     return means(answered) | by_line | {"loss": total}
 
 
-def episodes(rows, lengths, won):
-    """(loss, means) of a batch of episodes: by the step, of all of them; `rows` are their `actor_critic`."""
-    found = {name: np.sum([row[name] for row in rows]) / np.sum(lengths) for name in rows[0]}
-    return found.pop("loss"), found | {"steps": np.mean(lengths), "accuracy": np.mean(won)}
+def episodes(rows, steps, ended, won):
+    """(loss, means) of a batch of streams of `steps` steps: by the step; `rows` are their `actor_critic`.
+
+    ended, won: how many episodes of each did.
+    """
+    found = {name: np.mean([row[name] for row in rows]) / steps for name in rows[0]}
+    count = np.sum(ended)
+    return found.pop("loss"), found | {"steps": steps * len(rows) / count, "accuracy": np.sum(won) / count}
 
 
 # A split.

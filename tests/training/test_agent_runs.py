@@ -1,7 +1,7 @@
 """Experiments with agents in mazes: an episode is agent and maze in turn, and the loss is the actor-critic's of it.
 
-Slips that were tried: the reward of the step before; steps after the end counted; the end not seen; any
-end counted as success.
+Slips that were tried: the reward of the step before; the end not seen; any end counted as success; in a stream, the
+state of the episode before, its views among the next one's, later episodes in mazes of the test.
 """
 
 import functools
@@ -11,12 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from oracles import retention
+from training.step_by_step import stepped
 from training.tiny import CONFIGS, config_file, flags, mapping
 
 from memjax import cli, environments
 from memjax.errors import MemjaxError
 from memjax.experiments.maze import build_navigator, walk, watch
+from memjax.experiments.maze.maze_stream import live, replay
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import from_mapping, to_mapping
 
@@ -87,24 +88,81 @@ def test_an_episode_is_agent_and_maze_in_turn():
                 break
 
 
-def test_the_loss_is_the_actor_critics_over_the_steps_up_to_the_end():
-    trained, phase, _, params, batch, keys = made()
-    found, how = walked(), trained.config.actor_critic
-    loss, metrics = jax.jit(phase.loss)(params, None, {**batch, "key": keys})
-    total, policy_loss, steps, won = 0.0, 0.0, 0, 0
-    for i in range(12):
-        length = int((~found.before[i]).sum())
-        reward, value = (np.float64(x[i, :length]) for x in (found.reward, found.decision.value))
-        discounts = np.append(np.full(length - 1, how.discount), 0)
-        advantages = retention.generalized_advantages(reward, value, discounts, 0.0, how.trace)
-        policy = -(found.decision.log_prob[i, :length] * advantages).sum()
-        entropy = found.decision.entropy[i, :length].sum()
-        total += policy + how.value * (advantages**2).sum() / 2 - how.entropy * entropy
-        policy_loss, steps, won = policy_loss + policy, steps + length, won + (reward[-1] == 1)
-    assert 0 < won < 12 and steps < 12 * 50  # some win, some end early
-    np.testing.assert_allclose(loss, total / steps, rtol=1e-4)
-    np.testing.assert_allclose(metrics["policy_loss"], policy_loss / steps, rtol=1e-3, atol=1e-5)
-    np.testing.assert_allclose([metrics["steps"], metrics["accuracy"]], [steps / 12, won / 12], rtol=1e-6)
+@functools.cache
+def lived(arg, **changes):
+    """(experiment, its mazes but of 17 steps at most, the agent, parameters, an episode, six streams of 80 steps)."""
+    trained = prepared(arg, **changes)
+    mazes = trained.task.mazes._replace(limit=jnp.full_like(trained.task.mazes.limit, 17))
+    agent = build_navigator(trained.config.model, trained.task.shape.codes, 3)
+    example = {name: jnp.asarray(x) for name, x in trained.task.examples("train", np.arange(6)).items()}
+    shapes = jax.eval_shape(agent.init, jax.random.key(0), jnp.zeros((environments.DEPTH, 5), jnp.int32))
+    rng = np.random.default_rng(3)
+    params = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape) / 2, leaf.dtype), shapes)
+    run = functools.partial(live, agent, mazes, jnp.asarray(trained.task.learned), 80, params)
+    streams = jax.jit(jax.vmap(run))(example, jax.random.split(jax.random.key(0), 6))
+    return trained, mazes, agent, params, example, streams
+
+
+def test_a_stream_is_episodes_one_after_the_other_in_mazes_to_learn_from():
+    trained, mazes, agent, params, example, streams = lived("imaze,policy=st", **{"task.train_lengths": "3,4"})
+    own, found = trained.task.learned, jax.tree.map(np.asarray, streams._replace(key=None))
+    step, decide = jax.jit(environments.step), jax.jit(agent.apply)
+    assert found.ended.sum() > 3
+    for i in range(6):
+        place = environments.enter(jax.random.key(int(example["seed"][i])), example["maze"][i], mazes)[1]
+        state, begin = agent.apply(params, method="initial_state"), 0
+        for t in range(80):
+            assert found.began[i, t] == (t == begin)
+            if t == begin > 0:  # a new one of any of the mazes of training; which one is seen from the first view
+                places = [environments.enter(jax.random.key(0), jnp.asarray(maze), mazes)[1] for maze in own]
+                turned = [place._replace(facing=jnp.asarray(facing)) for place in places for facing in range(4)]
+                firsts = [environments.view(place, mazes) for place in turned]
+                assert any((np.asarray(first) == found.view[i, t]).all() for first in firsts)
+                break
+            view = environments.view(place, mazes)
+            assert (found.view[i, t] == view).all()
+            held = [int(came) for came in state.buffer.entries.step if came >= 0]
+            assert [came for came in found.entries[i, t] if came >= 0] == held
+            decision, state = decide(params, view, state, None, streams.key[i, t])
+            assert found.evicted[i, t] == decision.evicted and found.evicts[i, t] == decision.evicts
+            _, place, reward, ended = step(jax.random.key(0), place, found.action[i, t], mazes)
+            assert (found.reward[i, t], found.ended[i, t]) == (reward, ended)
+            begin = t + 1 if ended else begin
+    later = found.entries[np.cumsum(found.began, 1) > 1]
+    begins = np.maximum.accumulate(np.where(found.began, np.arange(80), 0), 1)[np.cumsum(found.began, 1) > 1]
+    assert ((later < 0) | (later >= begins[:, None])).all() and (later >= 0).any()
+
+
+@pytest.mark.parametrize(
+    ("arg", "changes"),
+    [
+        ("imaze,policy=st", {}),
+        ("imaze,policy=im,base=frmqn", {}),
+        ("imaze,policy=shuffled_s", {"model.nop": False}),
+        ("imaze,policy=fifo,base=frmqn", {}),
+    ],
+)
+def test_what_is_learned_from_has_the_values_and_the_gradient_of_walking_there(arg, changes):
+    _, _, agent, params, _, streams = lived(arg, **changes)
+    weights = dict(zip(("log_prob", "entropy", "value"), np.random.default_rng(3).normal(size=(3, 6, 80))))
+
+    def weighed(read):
+        def total(params):
+            found = jax.vmap(lambda stream: read(params, stream))(streams)
+            return sum((weight * found[name]).sum() for name, weight in weights.items()), found
+
+        return jax.jit(jax.value_and_grad(total, has_aux=True))(params)
+
+    (_, walking), expected = weighed(functools.partial(stepped, agent))
+    (_, again), found = weighed(lambda params, stream: replay(agent, params, stream)._asdict())
+    for name in weights:
+        np.testing.assert_allclose(again[name], walking[name], atol=3e-5)
+    np.testing.assert_array_equal(walking["evicted"], streams.evicted)
+    assert streams.evicts.any() == ("fifo" not in arg) and streams.ended.sum() > 6
+    largest = max(float(abs(leaf).max()) for leaf in jax.tree.leaves(expected))
+    jax.tree.map(
+        lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5 * largest), found, expected
+    )
 
 
 def test_an_agent_is_tested_by_its_likeliest_actions_until_the_end():
@@ -113,6 +171,9 @@ def test_an_agent_is_tested_by_its_likeliest_actions_until_the_end():
     moments = jax.jit(run)(batch)
     expected = [bool((r[~b] == 1).any()) for r, b in zip(moments.reward, moments.before, strict=True)]
     measured = jax.jit(jax.vmap(phase.measure, (None, 0)))(params, batch)
+    rewards = [float(r[~b][-1]) for r, b in zip(moments.reward, moments.before, strict=True)]
+    assert measured.means["wrong_exit"].tolist() == [reward == -1 for reward in rewards]
+    assert measured.means["out_of_time"].tolist() == [abs(reward) < 1 for reward in rewards]
     assert measured.correct.tolist() == expected and measured.total.tolist() == [1] * 12
     best = np.asarray(moments.decision.actions).argmax(-1)
     assert (np.asarray(moments.decision.action) == best).all()

@@ -6,7 +6,8 @@ Slips tried, each of which fails a test here: answers averaged over a stream's q
 the lines, or padding among them; rewards reversed, of the line before, or those of the other kind; entropy sought with
 the other sign; the value's weight, trace or discount forgotten; a slope through advantages; a policy without a slope;
 entropy where nothing had to go; sums over the batch; a stream measured as one answer, or lines that ask nothing among
-the right ones; an episode's loss not by the step; steps after its end; success at any exit, or at none.
+the right ones; a stream's loss not by the step; what is expected after its last step forgotten, or counted; an episode
+that goes on into the next; success at any exit, or at none.
 """
 
 import functools
@@ -17,10 +18,12 @@ import numpy as np
 import pytest
 from oracles import objectives
 from training.slopes import assert_slopes
+from training.step_by_step import stepped
 from training.tallied import assert_tallied
 from training.tiny import mapping
 
 from memjax.experiments.maze import build_navigator, walk
+from memjax.experiments.maze.maze_stream import live
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import from_mapping
 from memjax.experiments.retention import build_reader
@@ -170,29 +173,45 @@ def test_a_split_of_streams_is_measured_by_all_its_questions():
 
 @functools.cache
 def walking():
-    """`(experiment, parameters, twelve episodes, (params, batch, whether all is drawn) -> their moments)`."""
+    """`(experiment, parameters, twelve episodes, (params, batch) -> what becomes of them, the likeliest taken)`."""
     prepared = prepare(from_mapping(mapping("imaze,policy=st", "maze", MAZES, **HOW)))
     task = prepared.task
     agent = build_navigator(prepared.config.model, task.shape.codes, 3)
     batch = {name: jnp.asarray(x) for name, x in task.examples("train", np.arange(12)).items()}
-    batch["key"] = jax.random.split(jax.random.key(0), 12)
+    batch["key"] = jax.random.split(jax.random.key(1), 12)
 
-    @functools.partial(jax.jit, static_argnums=3)
-    @functools.partial(jax.vmap, in_axes=(None, 0, 0, None))
-    def run(params, episode, key, drawn):
-        moments = walk(agent, task.mazes, 50, params, episode, key if drawn else None)
-        decision = moments.decision
-        found = {"log_prob": decision.log_prob, "entropy": decision.entropy, "value": decision.value}
-        did = {"action": decision.action, "entries": decision.entries, "reward": moments.reward}
-        return {**found, **did, "over": moments.before}
+    @jax.jit
+    @functools.partial(jax.vmap, in_axes=(None, 0))
+    def run(params, episode):
+        moments = walk(agent, task.mazes, 50, params, episode, None)
+        return {"reward": moments.reward, "over": moments.before}
 
-    def walked(params, batch, drawn):
-        episodes = {name: batch[name] for name in ("maze", "seed")}
-        found = run(params, episodes, batch["key"], drawn)
-        found = {name: np.asarray(x, np.float64) for name, x in found.items()}
-        return found | {"acted": np.ones_like(found["over"])}
+    def walked(params, batch):
+        return jax.tree.map(np.float64, run(params, {name: batch[name] for name in ("maze", "seed")}))
 
     return prepared, random_params(prepared, row(batch, 0)), batch, walked
+
+
+STEPS = 50  # of a stream
+
+
+@functools.cache
+def lived():
+    """`(twelve streams, params -> log_prob, entropy and value of each step, one by one)`."""
+    prepared, params, batch, _ = walking()
+    task = prepared.task
+    agent = build_navigator(prepared.config.model, task.shape.codes, 3)
+    begin = functools.partial(live, agent, task.mazes, jnp.asarray(task.learned), STEPS + 1, params)
+    streams = jax.jit(jax.vmap(begin))(batch, batch["key"])
+
+    @jax.jit
+    @functools.partial(jax.vmap, in_axes=(None, 0))
+    def one_by_one(params, stream):
+        return stepped(agent, params, stream)
+
+    return jax.tree.map(np.asarray, streams._replace(key=None)), lambda params: jax.tree.map(
+        np.float64, one_by_one(params, streams)
+    )
 
 
 @functools.cache
@@ -204,20 +223,18 @@ def walk_loss():
 
 def expected_of_mazes(params):
     """(loss, means) at `params`; what is constant to the gradient, at the parameters of `walking`."""
-    prepared, base, batch, walked = walking()
-    now, then = walked(params, batch, True), walked(base, batch, True)
-    for name in ("action", "entries"):
-        np.testing.assert_array_equal(now[name], then[name])
-    rows, lengths, won = [], [], []
+    streams, read = lived()
+    now, then = read(params), read(walking()[1])
+    rows, won = [], []
     for i in range(12):
-        lengths.append(int((then["over"][i] == 0).sum()))
-        reward = then["reward"][i, : lengths[-1]]
-        won.append(reward[-1] > 0)
-        rows.append(objectives.actor_critic(row(now, i), row(then, i), reward, prepared.config.actor_critic))
-    return objectives.episodes(rows, lengths, won)
+        reward, ended = streams.reward[i, :STEPS], streams.ended[i, :STEPS]
+        acted = row(now, i) | {"acted": np.ones(STEPS)}
+        rows.append(objectives.actor_critic(acted, row(then, i), reward, walking()[0].config.actor_critic, ended))
+        won.append(((reward > 0) & ended).sum())
+    return objectives.episodes(rows, STEPS, streams.ended[:, :STEPS].sum(1), won)
 
 
-def test_an_episode_costs_by_the_step_what_the_agent_did_in_it():
+def test_a_stream_of_episodes_costs_by_the_step_what_the_agent_did_in_it():
     (loss, metrics), _ = walk_loss()
     want, means = expected_of_mazes(walking()[1])
     np.testing.assert_allclose(loss, want, rtol=1e-4)
@@ -227,7 +244,7 @@ def test_an_episode_costs_by_the_step_what_the_agent_did_in_it():
     assert 0 < means["accuracy"] < 1 and abs(means["accuracy"] - 0.5) > 0.01 and 1 < means["steps"] < 50
 
 
-def test_the_gradient_of_an_episode_points_where_its_loss_falls():
+def test_the_gradient_of_a_stream_of_episodes_points_where_its_loss_falls():
     assert_slopes(walk_loss()[1], lambda params: expected_of_mazes(params)[0], walking()[1], move=0.003)
 
 
@@ -239,9 +256,15 @@ def test_a_split_of_episodes_is_measured_by_those_that_end_at_the_right_exit():
         params, "test"
     )
     batch = task.examples("test", np.arange(size))
-    found = walked(params, {**batch, "key": jax.random.split(jax.random.key(0), size)}, False)
+    found = walked(params, batch)
     steps = (found["over"] == 0).sum(1)
     last = found["reward"][np.arange(size), steps - 1]
     assert 0 < (last > 0).sum() < (steps < 50).sum() < size  # some end at the wrong exit, some at none
+    beside = {name: metrics.pop(name) for name in ("wrong_exit", "out_of_time", "drawn")}
+    assert beside["wrong_exit"] == pytest.approx((last < -0.5).mean()) and 0 <= beside["drawn"] <= 1
+    assert beside["out_of_time"] == pytest.approx((abs(last) < 0.5).mean())
+    for values in metrics["tags"].values():
+        for told in values.values():
+            assert {name: told.pop(name) for name in beside}["wrong_exit"] >= 0
     tags = {tag: (names, batch[tag]) for tag, names in task.shape.tags.items()}
     assert_tallied(metrics, objectives.tally([[0.0, 0, float(reward > 0), 1] for reward in last], tags))

@@ -13,7 +13,8 @@ from memjax.checks import check_widths
 from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
 from memjax.environments import Mazes
 from memjax.experiments.family import Compared, Family, PolicyName, choices, require_whole_streams
-from memjax.experiments.maze.maze_walk import enter, walk, watch, wins
+from memjax.experiments.maze.maze_stream import live, replay
+from memjax.experiments.maze.maze_walk import enter, outcome, watch
 from memjax.models import Navigator
 from memjax.reporting.description import Column, Report, WalkPicture, tag_panels
 from memjax.tasks import MazeShape, MazeTask, check_batch
@@ -86,7 +87,7 @@ def maze_recipe(config: MazeConfig, task: MazeTask) -> Recipe:
     """The recipe of a config: one phase."""
     model = config.model
     agent = build_navigator(model, task.shape.codes, len(environments.ACTIONS))
-    loss = maze_objective(agent, task.mazes, task.shape.steps, config.actor_critic)
+    loss = maze_objective(agent, task.mazes, task.learned, task.shape.steps, config.actor_critic)
     init, measure = partial(_init, agent, task.mazes), partial(measure_episode, agent, task.mazes)
     phase = Phase("train", config.training.steps, init, loss, measure)
 
@@ -102,38 +103,39 @@ def maze_recipe(config: MazeConfig, task: MazeTask) -> Recipe:
     return Recipe(label, (phase,), Layout(partial(check_batch, task.shape)), facts, report)
 
 
-def maze_objective(agent: Navigator, mazes: Mazes, steps: int, config: ActorCritic) -> Loss:
-    """`actor_critic_loss` of what the agent did and of what its buffer gave up, the mean over the steps of a device's
-    microbatch.
+def maze_objective(agent: Navigator, mazes: Mazes, own: np.ndarray, steps: int, config: ActorCritic) -> Loss:
+    """`actor_critic_loss` of what the agent did and of what its buffer gave up, the mean over the steps of streams of
+    episodes: an example is the first of a stream, and others follow until it has that many steps.
 
     Args:
         agent: who learns.
         mazes: of all episodes.
-        steps: of the longest episode.
+        own: numbers of those of later episodes.
+        steps: of a stream; at least those of the longest episode, so that in each one ends.
         config: discount, trace and weights.
     """
+    later = jnp.asarray(own)
 
     def one(params: Params, frozen: Params, example: Example) -> Metrics:
-        moments = walk(agent, mazes, steps, params, example, example["key"])
-        real, decision = ~moments.before, moments.decision
-        value = jnp.where(real, decision.value, 0)
-        ended = jnp.append(moments.before[1:], True)
-        rollout = Rollout(real, decision.log_prob, decision.entropy, value, moments.reward, ended)
-        loss, parts = actor_critic_loss(rollout, jnp.zeros(()), config)
-        won = (real & ended & (moments.reward > 0)).any()
-        count = {"accuracy": won.astype(jnp.float32), "steps": real.sum().astype(jnp.float32)}
-        return {"loss": loss, **parts, **count}
+        # A step more, for what is expected after the last.
+        stream = live(agent, mazes, later, steps + 1, params, example, example["key"])
+        *again, value = replay(agent, params, stream)
+        rollout = Rollout(jnp.ones(steps, bool), *(x[:steps] for x in (*again, value, stream.reward, stream.ended)))
+        loss, parts = actor_critic_loss(rollout, value[steps], config)
+        won = (rollout.ended & (rollout.reward > 0)).sum()
+        of_steps = {name: x / steps for name, x in {"loss": loss, **parts}.items()}
+        return of_steps | {"won": won.astype(jnp.float32), "episodes": rollout.ended.sum().astype(jnp.float32)}
 
     def total(means: Metrics) -> tuple[Array, Metrics]:
-        metrics = {name: means[name] for name in ("accuracy", "steps")}
-        per_step = {name: value / means["steps"] for name, value in means.items() if name not in metrics}
-        return per_step.pop("loss"), metrics | per_step
+        metrics = {"accuracy": means.pop("won") / means["episodes"], "steps": steps / means.pop("episodes")}
+        return means.pop("loss"), metrics | means
 
     return mean_objective(one, total)
 
 
 def measure_episode(agent: Navigator, mazes: Mazes, params: Params, example: Example) -> MetricSums:
-    """One episode to its end, the likeliest taken everywhere: right if it ends at the right exit.
+    """One episode to its end, the likeliest taken everywhere: right if it ends at the right exit. Beside it the share
+    that ends at the wrong exit, the share whose steps are over, and the success if all is drawn as in training.
 
     Args:
         agent: who acts.
@@ -141,9 +143,13 @@ def measure_episode(agent: Navigator, mazes: Mazes, params: Params, example: Exa
         params: of the agent.
         example: `maze` and `seed`.
     """
-    won, finite = wins(agent, mazes, params, example)
+    likeliest, drawn = (outcome(agent, mazes, params, example, drawn=drawn) for drawn in (False, True))
+    won = likeliest.won.astype(jnp.float32)
+    beside = {"wrong_exit": likeliest.lost, "out_of_time": ~(likeliest.won | likeliest.lost), "drawn": drawn.won}
     # No loss is measured; one that is not finite says that the agent diverged.
-    return MetricSums(jnp.where(finite, 0.0, jnp.nan), jnp.zeros(()), won.astype(jnp.float32), jnp.ones(()))
+    loss, none = jnp.where(likeliest.finite, 0.0, jnp.nan), jnp.zeros(())
+    means = {name: x.astype(jnp.float32) for name, x in beside.items()}
+    return MetricSums(loss, none, won, jnp.ones(()), means=means)
 
 
 def _init(agent: Navigator, mazes: Mazes, key: Key, example: Example) -> Params:
@@ -161,8 +167,17 @@ def maze_report(tags: Mapping[str, Sequence[str]]) -> Report:
         "with what probability it stayed.",
         ("maze",),
     )
-    meaning = "Success: episodes that end at the right exit."
-    return Report(success.name, (success,), (*tag_panels(tags, "percent"), walk), meaning, guessing={"accuracy": 0.5})
+    beside = (
+        Column("wrong exit %", ("wrong_exit",), "percent", "lower"),
+        Column("out of time %", ("out_of_time",), "percent", "lower"),
+        Column("success % drawn", ("drawn",), "percent", "higher"),
+    )
+    meaning = (
+        "Success: episodes that end at the right exit, the likeliest taken everywhere; drawn: with actions and "
+        "evictions drawn as in training."
+    )
+    panels = *tag_panels(tags, "percent"), walk
+    return Report(success.name, (success, *beside), panels, meaning, guessing={"accuracy": 0.5})
 
 
 FAMILY = Family(

@@ -33,7 +33,17 @@ class Moment(NamedTuple):
     before: Bool[Array, ""]
 
 
-class _Way(NamedTuple):
+class Way(NamedTuple):
+    """An agent on its way through an episode.
+
+    Attributes:
+        key: of the episode.
+        view: what it sees.
+        maze: where it is.
+        agent: what it holds.
+        won: whether it has left by the right exit.
+    """
+
     key: Key
     view: Int[Array, "D S"]
     maze: MazeState
@@ -46,14 +56,16 @@ def enter(mazes: Mazes, example: Example) -> tuple[Array, MazeState]:
     return environments.enter(jax.random.key(example["seed"]), example["maze"], mazes)
 
 
-def _begin(agent: Navigator, mazes: Mazes, params: Params, example: Example) -> _Way:
+def begin(agent: Navigator, mazes: Mazes, params: Params, example: Example) -> Way:
+    """A new agent at the start of an episode."""
     view, maze = enter(mazes, example)
     key = jax.random.key(example["seed"])
     memory = cast(NavigatorState, agent.apply(params, method="initial_state"))
-    return _Way(key, view, maze, memory, jnp.array(False))
+    return Way(key, view, maze, memory, jnp.array(False))
 
 
-def _move(agent: Navigator, mazes: Mazes, params: Params, way: _Way, key: Key | None) -> tuple[_Way, Moment]:
+def move(agent: Navigator, mazes: Mazes, params: Params, way: Way, key: Key | None) -> tuple[Way, Moment]:
+    """A step of an episode. key: to draw with; without one the likeliest is taken."""
     act_key, evict_key = (None, None) if key is None else jax.random.split(key)
     if key is None:  # by the episode, so that every test is the same
         evict_key = policies[agent.policy].test_key(jax.random.fold_in(way.key, way.maze.step))
@@ -61,7 +73,7 @@ def _move(agent: Navigator, mazes: Mazes, params: Params, way: _Way, key: Key | 
     decision, memory = cast(tuple[Decision, NavigatorState], found)
     nothing = jax.random.key(0)  # a maze draws nothing
     view, maze, reward, ended = environments.step(nothing, way.maze, decision.action, mazes)
-    after = _Way(way.key, view, maze, memory, way.won | (ended & (reward > 0)))
+    after = Way(way.key, view, maze, memory, way.won | (ended & (reward > 0)))
     return after, Moment(way.maze, way.view, decision, reward, way.maze.ended)
 
 
@@ -81,19 +93,44 @@ def walk(agent: Navigator, mazes: Mazes, steps: int, params: Params, example: Ex
     """
 
     def step(way, key):
-        return _move(agent, mazes, params, way, key)
+        return move(agent, mazes, params, way, key)
 
     keys = None if key is None else jax.random.split(key, steps)
-    return jax.lax.scan(step, _begin(agent, mazes, params, example), keys, length=steps)[1]
+    return jax.lax.scan(step, begin(agent, mazes, params, example), keys, length=steps)[1]
 
 
-def wins(agent: Navigator, mazes: Mazes, params: Params, example: Example) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-    """Whether an episode, the likeliest taken everywhere, ends at the right exit, and whether the agent's numbers are
-    finite then. As long as the episode, no longer.
+class Outcome(NamedTuple):
+    """How an episode ended.
+
+    Attributes:
+        won: at the right exit.
+        lost: at the wrong one; otherwise its steps were over.
+        finite: whether the agent's numbers were finite then.
     """
-    begun = _begin(agent, mazes, params, example)
-    way = jax.lax.while_loop(lambda way: ~way.maze.ended, lambda way: _move(agent, mazes, params, way, None)[0], begun)
-    return way.won, jnp.isfinite(way.agent.critic).all()
+
+    won: Bool[Array, ""]
+    lost: Bool[Array, ""]
+    finite: Bool[Array, ""]
+
+
+def outcome(agent: Navigator, mazes: Mazes, params: Params, example: Example, *, drawn: bool) -> Outcome:
+    """How an episode ends. As long as the episode, no longer.
+
+    Args:
+        agent: who acts.
+        mazes: of all episodes.
+        params: of the agent.
+        example: `maze` and `seed`, from which all is drawn that is.
+        drawn: whether what is done and evicted is drawn, as in training, or the likeliest.
+    """
+
+    def step(way: Way) -> Way:
+        key = jax.random.fold_in(jax.random.fold_in(way.key, 1), way.maze.step) if drawn else None
+        return move(agent, mazes, params, way, key)[0]
+
+    way = jax.lax.while_loop(lambda way: ~way.maze.ended, step, begin(agent, mazes, params, example))
+    exited = mazes.ends[mazes.objects[way.maze.maze, way.maze.row, way.maze.column]]
+    return Outcome(way.won, exited & ~way.won, jnp.isfinite(way.agent.critic).all())
 
 
 def watch(agent: Navigator, mazes: Mazes, params: Params, batch: Batch) -> dict[str, Any]:

@@ -1,0 +1,70 @@
+"""How far a few views can take an agent, counted against every way that there is.
+
+Slips that were tried: the view before the last step not held; the wrong exit passed; the indicator seen after the exit.
+"""
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from benchmarks.test_benchmarks import script
+
+from memjax import environments
+from memjax.environments.maze import WALL
+
+MAZES = environments.imazes([3])
+LONGEST = 9  # steps of a way
+
+
+@functools.cache
+def places(maze, facing):
+    """Of each way of so many steps from there: whether the indicator is seen before each, and when it is won."""
+    ways = jnp.asarray(list(itertools.product(range(3), repeat=LONGEST)))
+
+    @jax.jit
+    def go(place):
+        def step(place, actions):
+            seen = jnp.isin(
+                jax.vmap(environments.view, (0, None))(place, MAZES), WALL + MAZES.colours[jnp.array([3, 6])]
+            )
+            _, after, reward, _ = jax.vmap(environments.step, (None, 0, 0, None))(
+                jax.random.key(0), place, actions, MAZES
+            )
+            return after, (seen.any((1, 2)), reward == 1)
+
+        return jax.lax.scan(step, place, ways.T)[1]
+
+    _, place = environments.enter(jax.random.key(0), jnp.asarray(maze), MAZES)
+    start = place._replace(facing=jnp.asarray(facing))
+    seen, won = go(jax.tree.map(lambda leaf: jnp.repeat(leaf[None], len(ways), 0), start))
+    return np.asarray(seen).T, np.asarray(won).T
+
+
+@pytest.mark.parametrize("entries", [3, 4, 5])
+def test_the_bounds_are_those_of_all_ways(entries):
+    straight, back = [], []
+    for maze, facing in itertools.product(range(2), range(4)):
+        seen, won = places(maze, facing)
+        ends = np.where(won.any(1), won.argmax(1) + 1, 0)
+        holds = np.array([row[max(0, n - entries - 1) : n].any() for row, n in zip(seen, ends)])
+        shortest = ends == ends[ends > 0].min()
+        straight.append(holds[shortest].any())
+        back.append(holds.any())
+    found = script("maze_bounds").bounds(MAZES, entries)
+    assert found["reachable"] == 1
+    assert found["straight_holds"] == pytest.approx(np.mean(straight))
+    assert found["looking_back_holds"] == pytest.approx(np.mean(back))
+    assert found["looking_back_success"] == pytest.approx(0.5 + np.mean(back) / 2)
+
+
+def test_the_table_has_a_line_for_each_bound():
+    found = {"entries": 5, "sets": {"test": {"reachable": 0.9, "straight_success": 0.6, "looking_back_success": 0.7}}}
+    table = script("tables_of_runs").maze_bounds(found)
+    assert table[2:] == [
+        "| the right exit can be reached | 90.0 |",
+        "| success with the last 5 views, straight | 60.0 |",
+        "| success with the last 5 views, looking back | 70.0 |",
+    ]
