@@ -23,6 +23,7 @@ def draw(folder: Path) -> None:
         _save(_recollected(), folder / "recollected.svg")
         _save(_cosines(), folder / "slot_cosines.svg")
         _save(_new_questions(), folder / "new_questions.svg")
+        _save(_needles(), folder / "needles.svg")
 
 
 def _save(figure, path: Path) -> None:
@@ -89,6 +90,37 @@ def _cosines():
         panel.set(title=textwrap.fill(row, 20), xlabel="slot")
     panels[0][0].set_ylabel("slot")
     figure.colorbar(drawn, ax=panels[0].tolist(), fraction=0.03, pad=0.02, label="mean absolute cosine")
+    return figure
+
+
+def _needles():
+    """The share of needles found, by the length of the text and the place of the needle in it; mean over the seeds."""
+    rows = tables_of_runs.by_row(results_tables.load("needle")["runs"])
+    shown = ("LMM", "MAG", "MAL", "LMM no pieces", "LMM plain", "MAG plain")
+    figure, panels = plt.subplots(2, 3, figsize=(10, 5), sharey=True, constrained_layout=True)
+    for panel, row in zip(panels.ravel(), shown, strict=True):
+        tags = rows[row][0]["metrics"]["tags"]
+        lengths, depths = list(tags["length"]), list(tags["depth"])
+        cells = [
+            [
+                sum(run["metrics"]["tags"]["length x depth"][f"{n} x {depth}"]["accuracy"] for run in rows[row])
+                for n in lengths
+            ]
+            for depth in depths
+        ]
+        shares = [[100 * cell / len(rows[row]) for cell in line] for line in cells]
+        drawn = panel.imshow(shares, vmin=0, vmax=100, cmap="cividis", aspect="auto")
+        for y, line in enumerate(shares):
+            for x, share in enumerate(line):
+                colour = "black" if share > 55 else "white"
+                panel.text(x, y, f"{share:.0f}", ha="center", va="center", color=colour, fontsize=7)
+        seeds = len(rows[row])
+        panel.set(title=f"{row}, {seeds} seed{'s' * (seeds > 1)}", xlabel="characters")
+        panel.set_xticks(range(len(lengths)), [f"{int(n):,}" for n in lengths], fontsize=7)
+        panel.set_yticks(range(len(depths)), depths)
+    for line in panels:
+        line[0].set_ylabel("place of the needle")
+    figure.colorbar(drawn, ax=panels, label="needles found, %")
     return figure
 
 

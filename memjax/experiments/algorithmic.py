@@ -99,7 +99,7 @@ def algorithmic_recipe(config: AlgorithmicConfig, task: BitsTask) -> Recipe:
         return {"state_bytes": state, "metrics": metrics | _wrong_bits(metrics)}
 
     layout, report = Layout(partial(check_batch, task.shape)), algorithmic_report(task.shape.tags)
-    return Recipe(config.model.cell.upper(), (phase,), layout, facts, report.to_json())
+    return Recipe(config.model.cell.upper(), (phase,), layout, facts, report.to_json(), model=model)
 
 
 def _wrong_bits(metrics: dict[str, Any]) -> dict[str, Any]:

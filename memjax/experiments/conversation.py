@@ -11,7 +11,7 @@ from memjax import streaming
 from memjax.errors import require
 from memjax.experiments.prepare import prepare, trained_parameters
 from memjax.experiments.reading import read_config
-from memjax.experiments.stream_qa import StreamQAConfig, build
+from memjax.experiments.stream_qa import StreamQAConfig
 from memjax.models import MemoryModel
 
 
@@ -42,7 +42,7 @@ class Conversation:
         self._task: Any = experiment.task
         words = all(hasattr(self._task, name) for name in ("encode_sentence", "encode_question", "answers"))
         require(words, f"the task {experiment.task_name} has no words; see configs/babi.py")
-        self._model = cast(MemoryModel, build(config, self._task.shape))
+        self._model = cast(MemoryModel, experiment.recipe.model)
         self._params = jax.tree.map(jnp.asarray, trained_parameters(experiment, Path(folder)))
         self.forget()
 

@@ -10,8 +10,6 @@ from memjax import tasks
 from memjax.errors import require
 from memjax.experiments.family import Family
 from memjax.experiments.reading import family_of, plugins_of, read_config, resolved, to_mapping
-from memjax.experiments.stream_qa import StreamQAConfig, build
-from memjax.models import System
 from memjax.training.phase import Experiment, initial_state, load_phase
 from memjax.training.sharding import make_mesh, row_parts
 from memjax.typing import Params
@@ -43,14 +41,15 @@ def prepare(config: Any) -> Experiment:
     return experiment
 
 
-def trained_model(folder: Path | str) -> tuple[System, Params]:
-    """The model of a run of stream QA.
+def trained_model(folder: Path | str) -> tuple[Any, Params]:
+    """The model of a run: one of `memjax.models`, or what its family trains in its place.
 
     Returns:
-        The model, and what it had learned at its newest checkpoint.
+        The module, and what it had learned at its newest checkpoint.
 
     Raises:
-        MemjaxError: for a folder that holds no such run, and for a run without a checkpoint that is whole.
+        MemjaxError: for a folder that holds no run, for a run without a checkpoint that is whole, and for one of a
+            family that does not say what its model is (`Recipe.model`).
 
     ::
 
@@ -58,10 +57,10 @@ def trained_model(folder: Path | str) -> tuple[System, Params]:
         states = streaming.start(model, params, 1000)
     """
     folder = Path(folder)
-    config = read_config(folder)
-    require(isinstance(config, StreamQAConfig), f"{folder} is no run of stream QA; see configs/evidence.py")
-    experiment = prepare(config)
-    return build(config, experiment.task.shape), trained_parameters(experiment, folder)
+    experiment = prepare(read_config(folder))
+    model = experiment.recipe.model
+    require(model is not None, f"{folder} has no model: the family of its task gives none in its recipe")
+    return model, trained_parameters(experiment, folder)
 
 
 def trained_parameters(experiment: Experiment, folder: Path) -> Params:

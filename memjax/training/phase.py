@@ -64,6 +64,7 @@ class Recipe(NamedTuple):
         report: what a report shows of it, as plain data (`memjax.reporting.description`).
         shown: of what was predicted of each example of a split, what the report tells of single ones.
         notes: what must be said of these settings, before training and beside any figure.
+        model: what the last phase trains, a module whose parameters are those of that phase; None where it is none.
     """
 
     label: str
@@ -73,6 +74,7 @@ class Recipe(NamedTuple):
     report: Mapping[str, Any]
     shown: Callable[[Split, np.ndarray], dict[str, Any]] | None = None
     notes: tuple[str, ...] = ()
+    model: Any = None
 
 
 class Experiment(NamedTuple):

@@ -18,8 +18,9 @@ from memjax import cli, environments
 from memjax.errors import MemjaxError
 from memjax.experiments.maze import build_navigator, walk, watch
 from memjax.experiments.maze.maze_stream import live, replay
-from memjax.experiments.prepare import prepare
+from memjax.experiments.prepare import prepare, trained_model
 from memjax.experiments.reading import from_mapping, to_mapping
+from memjax.models import Navigator
 
 SIZES = {
     "task.train": 16, "task.valid": 8, "task.test": 2, "task.train_lengths": "3", "task.test_lengths": "3,5",
@@ -63,6 +64,9 @@ def test_it_is_trained_tested_and_reported_by_one_command(arg, tmp_path, capsys)
     assert found["metrics"]["answers"] == 4 and found["report"]["guessing"]["accuracy"] == 0.5 and found["step"] == 2
     assert set(found["metrics"]["tags"]["length"]) == {"3", "5"} and "answer_loss" not in found["metrics"]
     assert (run / "report.html").exists() and (run / "plots" / "walk.png").exists()
+    agent, params = trained_model(run)
+    decision, _ = agent.apply(params, jnp.zeros((environments.DEPTH, 5), jnp.int32))
+    assert isinstance(agent, Navigator) and jnp.isfinite(decision.actions).all()
     first = found["metrics"]
     again = ["train", f"--config={CONFIGS / 'maze'}.py:{arg}", f"--run={tmp_path / 'again'}", *flags(SIZES)]
     assert cli.main(again) == 0

@@ -100,7 +100,7 @@ def maze_recipe(config: MazeConfig, task: MazeTask) -> Recipe:
 
     label = f"{model.base.upper()}, {model.policy.upper()}, {model.entries} entries"
     report = maze_report(task.shape.tags).to_json()
-    return Recipe(label, (phase,), Layout(partial(check_batch, task.shape)), facts, report)
+    return Recipe(label, (phase,), Layout(partial(check_batch, task.shape)), facts, report, model=agent)
 
 
 def maze_objective(agent: Navigator, mazes: Mazes, own: np.ndarray, steps: int, config: ActorCritic) -> Loss:

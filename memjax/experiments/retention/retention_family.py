@@ -122,7 +122,7 @@ def retention_recipe(config: RetentionConfig, task: Episodic) -> Recipe:
 
     label = f"{config.model.policy.upper()}, {config.model.entries} entries"
     report = retention_report(task.shape.tags, task.shape.answers, base=bool(first))
-    return Recipe(label, phases, Layout(partial(check_batch, task.shape)), facts, report.to_json())
+    return Recipe(label, phases, Layout(partial(check_batch, task.shape)), facts, report.to_json(), model=reader)
 
 
 def retention_objective(reader: StreamReader, lines: Array, config: ActorCritic, reward: Reward) -> Loss:

@@ -59,7 +59,7 @@ def sequence_recipe(config: SequenceConfig, task: SequenceTask) -> Recipe:
         return found
 
     report = sequence_report(shape.tags, shape.choices, shape.answer, text=shape.text).to_json()
-    return Recipe(_label(config.model), (phase,), Layout(partial(check_batch, shape)), facts, report)
+    return Recipe(_label(config.model), (phase,), Layout(partial(check_batch, shape)), facts, report, model=model)
 
 
 def _label(model: SequenceModelConfig) -> str:

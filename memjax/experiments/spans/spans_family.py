@@ -35,6 +35,7 @@ F1 = Column("F1 %", ("f1",), "percent", "higher")
 EXACT = Column("exact match %", ("accuracy",), "percent", "higher")
 HELD = Column("held %", ("held",), "percent", "higher")
 Vectors = Callable[[], np.ndarray]  # of words, `[known, width]`
+Made = tuple[str, DocumentReader | BiDAF, tuple[Phase, ...]]  # the label, what is trained, its phases
 MEANING = (
     "F1 and exact match by SQuAD's rule; held: of how many questions the answer's span was in the buffer in the end."
 )
@@ -143,15 +144,15 @@ def trimmed(shape: SpansShape, batch: Batch) -> Batch:
 def spans_recipe(config: SpansConfig, task: Spans) -> Recipe:
     """The recipe of a config."""
     vectors = cache(partial(task.word_vectors, config.model.width))  # made once
-    label, phases = (_of_buffer if config.system == "buffer" else _of_whole)(config, task.shape, vectors)
+    label, reader, phases = (_of_buffer if config.system == "buffer" else _of_whole)(config, task.shape, vectors)
     shown = tuple(ShownPhase(phase.name, "reader alone") for phase in phases[:-1])
     columns, panels = (F1, EXACT, HELD), tag_panels(task.shape.tags, "percent")
     report = Report(F1.name, columns, panels, MEANING, phases=shown)
     layout = Layout(partial(check_batch, task.shape), partial(trimmed, task.shape))
-    return Recipe(label, phases, layout, _no_facts, report.to_json())
+    return Recipe(label, phases, layout, _no_facts, report.to_json(), model=reader)
 
 
-def _of_buffer(config: SpansConfig, shape: SpansShape, vectors: Vectors) -> tuple[str, tuple[Phase, ...]]:
+def _of_buffer(config: SpansConfig, shape: SpansShape, vectors: Vectors) -> Made:
     """First a phase "base" of the reader, measured under FIFO, then both with the config's own policy."""
     model, training = config.model, config.training
     reader, fifo = (build_document_reader(model, shape, policy) for policy in (model.policy, "fifo"))
@@ -164,15 +165,15 @@ def _of_buffer(config: SpansConfig, shape: SpansShape, vectors: Vectors) -> tupl
 
     first = (phase("base", training.base_steps, fifo, base),) if training.base_steps else ()
     label = f"{model.policy.upper()}, {model.entries} blocks"
-    return label, (*first, phase("train", training.steps, reader, joint))
+    return label, reader, (*first, phase("train", training.steps, reader, joint))
 
 
-def _of_whole(config: SpansConfig, shape: SpansShape, vectors: Vectors) -> tuple[str, tuple[Phase, ...]]:
+def _of_whole(config: SpansConfig, shape: SpansShape, vectors: Vectors) -> Made:
     model = config.model
     reader = BiDAF(shape.known, model.width, model.layers, model.dropout)
     loss, measure = whole_objective(reader, model.longest), partial(measure_whole, reader, model.longest)
     init = partial(_init, reader, vectors)
-    return "BiDAF, whole document", (Phase("train", config.training.steps, init, loss, measure),)
+    return "BiDAF, whole document", reader, (Phase("train", config.training.steps, init, loss, measure),)
 
 
 def _init(reader: DocumentReader | BiDAF, vectors: Vectors, key: Key, example: Example) -> Params:

@@ -93,7 +93,8 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
     }
     report = stream_qa_report(task.shape.tags, task.shape.classes, among, **told).to_json()
     notes = _nothing_to_choose(config, task.shape) + _begun_again(task, phases, training.batch_size)
-    return Recipe(_label(config), tuple(phases), layout, facts, report, partial(shown_examples, task), notes)
+    shown = partial(shown_examples, task)
+    return Recipe(_label(config), tuple(phases), layout, facts, report, shown, notes, model)
 
 
 def _check_context(config: StreamQAConfig, shape: TaskShape) -> None:
