@@ -272,6 +272,24 @@ def test_babi_from_text_to_a_trained_run(tmp_path, here, capsys, monkeypatch):
             assert read_object(folder / "evaluation.json")["examples"] == 20
         else:
             assert "the vocabulary of this data is another" in refused(capsys, *evaluated)
+    # What lies there is another now than when it learned: told in the notes and when it goes on, and refused where its
+    # numbers would mean other words, also where the data that it learned from is not here any more.
+    for train, told in (
+        (STORY.replace("Mary moved", "John moved"), "its data is another now"),
+        (STORY.replace("bathroom", "bedroom"), None),
+    ):
+        shutil.rmtree(here / "data")
+        (raw / "qa1_single_train.txt").write_text(train * 10)
+        assert call(capsys, "prepare", "babi", f"--from={raw.parent}", f"--data_dir={here / 'data'}")[0] == 0
+        if told:
+            assert call(capsys, "evaluate", folder)[0] == 0
+            assert told in " ".join(read_object(folder / "evaluation.json")["notes"])
+        else:
+            assert "would mean something else" in refused(capsys, "evaluate", folder)
+            resumed = "train", f"{BABI}:directly,task=1,folder=mine", *flags(BABI_TINY), f"--data_dir={here / 'data'}"
+            assert "would mean something else" in refused(capsys, *resumed, f"--run={folder}")
+    shutil.rmtree(here / "data")
+    assert "would mean something else" in refused(capsys, "evaluate", folder, f"--data_dir={tmp_path / 'bedroom'}")
 
 
 # Bad input.

@@ -18,6 +18,7 @@ from memjax import __version__
 from memjax.errors import remark
 from memjax.files import read_entries, writing
 from memjax.training import checkpoint, runs
+from memjax.training.data_digests import changed_data, keep_data_digests
 from memjax.training.phase import Experiment, load_phase, phase_evaluator, run_phase
 from memjax.training.processes import by_first, devices, require_shared
 from memjax.training.sharding import fetch
@@ -39,11 +40,12 @@ def train(experiment: Experiment, folder: Path, console: Console, profile: bool 
         The parameters at the end of the last phase.
 
     Raises:
-        MemjaxError: for a folder that holds a run with another config, that another process trains in or that cannot
-            be written to, and as `fit` does.
+        MemjaxError: for a folder that holds a run with another config or of other words, that another process trains in
+            or that cannot be written to, and as `fit` does.
     """
     with contextlib.ExitStack() as held:
         by_first(lambda: held.enter_context(_taken(folder, experiment)))
+        by_first(lambda: keep_data_digests(experiment, folder))
         require_shared(checkpoint.place(folder, experiment.config.training.checkpoints))
         learned = None
         for phase in experiment.phases:
@@ -105,7 +107,7 @@ def evaluate(
         `seconds` and more, as plain data. NaN is None there.
 
     Raises:
-        MemjaxError: for a run without a checkpoint that is whole.
+        MemjaxError: for a run without a checkpoint that is whole, and for data of other words than it has learned.
     """
     task, *before, last = experiment.task, *experiment.phases
     began = time.perf_counter()
@@ -136,6 +138,8 @@ def evaluate(
         _, learned = load_phase(experiment, folder, phase)
         result[phase.name] = _without_nan(phase_evaluator(experiment, phase)(learned, split))
     result["metrics"] = _without_nan(result["metrics"])
+    if changed := changed_data(experiment, folder):
+        result["notes"].append(f"the run: {changed}")
     if unknown := metrics.get("unknown_labels"):
         result["notes"].append(f"{unknown} of {metrics['answers']} answers are none that train has: they are errors")
     if metrics["diverged"]:

@@ -22,7 +22,7 @@ Settings: TypeAlias = Mapping[str, Any]
 FREE = {
     f"training.{name}" for name in ("steps", "log_every", "validate_every", "validate_examples", "checkpoint_every")
 }
-SUMMED = ("config", "evaluation")  # the files of a run that begin like this have a sum
+SUMMED = ("config", "data", "evaluation")  # the files of a run that begin like this have a sum
 
 
 def write_json(path: AnyPath, value: Any) -> None:
