@@ -1,13 +1,15 @@
 """Configs: every shipped variant, there and back, and one line for whatever is wrong in one."""
 
 import copy
+from pathlib import Path
 
 import pytest
-from training.tiny import config_file, mapping, tiny
+from training.tiny import CONFIGS, config_file, mapping, tiny
 
 from memjax import memories, tasks
 from memjax.config import parse_arg
 from memjax.errors import MemjaxError
+from memjax.experiments.arguments import read_settings
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import from_mapping, to_mapping
 from memjax.experiments.stream_qa import StreamQAConfig, build
@@ -348,3 +350,8 @@ def test_a_rule_of_memories_is_refused_for_attention(file):
 def test_an_unknown_variant_is_told_what_there_is(file):
     with pytest.raises(MemjaxError, match="variant of configs/"):
         config_file(file)("dmo")
+
+
+def test_a_variant_that_is_a_path_is_one_folder_of_runs(tmp_path):
+    _, folder = read_settings([f"--config={CONFIGS}/files.py:{tmp_path}"])
+    assert folder.parent == Path("runs") and folder.name == f"files-{str(tmp_path).replace('/', '-')}"

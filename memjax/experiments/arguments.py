@@ -1,5 +1,6 @@
 """From the arguments of a command to a config of a family and a run folder."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ def read_settings(arguments: Sequence[str]) -> tuple[Any, Path]:
     place_data(settings, values.data_dir)
     require(values.run != "", "--run= is empty; give it a folder, or leave it out")
     name = Path(source.partition(":")[0]).stem + "-" + (source.partition(":")[2] or "default")
-    folder = Path(values.run or Path("runs") / name.replace(",", "-").replace("=", "-"))
+    folder = Path(values.run or Path("runs") / re.sub("[,=/]", "-", name))  # a variant may be a path
     return from_mapping(settings), folder
 
 
