@@ -35,7 +35,10 @@ LAYERS = {
 }
 RECALL = LAYERS | {"MAL twice the steps": "mal --config.training.steps=3000"}
 RECALL |= {f"{row} whole tokens bounded": LAYERS[row] for row in ("LMM", "MAC", "MAG", "MAL")}
-RECALL |= {f"{row} whole tokens bounded twice the steps": f"{LAYERS[row]} --config.training.steps=3000" for row in ("MAC", "MAL")}
+RECALL |= {
+    f"{row} whole tokens bounded twice the steps": f"{LAYERS[row]} --config.training.steps=3000"
+    for row in ("MAC", "MAL")
+}
 # Trained for texts far longer than those of training; with state passing and dropout alone ("carry"); and plain, tested
 # up to 16 times the training length.
 PLAIN = ("LMM", "MAG", "LMM no momentum", "LMM no forgetting", "LMM per chunk", "attention")
