@@ -60,6 +60,7 @@ def start(model: MemoryModel, params: Params, streams: int) -> State:
     """
     whole = isinstance(streams, int | np.integer) and not isinstance(streams, bool)
     require(whole and streams >= 1, f"streams must be a whole number of at least 1, not {streams!r:.40}")
+    require(isinstance(model, MemoryModel), f"streaming needs a MemoryModel, not {type(model).__name__}")
     require(isinstance(params, Mapping), f"params must be what init made, not {params!r:.40}")
     state = model.apply(params, method="initial_state")
     try:

@@ -275,7 +275,7 @@ def test_babi_from_text_to_a_trained_run(tmp_path, here, capsys, monkeypatch):
     # What lies there is another now than when it learned: told in the notes and when it goes on, and refused where its
     # numbers would mean other words, also where the data that it learned from is not here any more.
     for train, told in (
-        (STORY.replace("Mary moved", "John moved"), "its data is another now"),
+        (STORY.replace("Mary moved", "John moved"), "this is not the data with which the run began to learn (train"),
         (STORY.replace("bathroom", "bedroom"), None),
     ):
         shutil.rmtree(here / "data")
@@ -288,6 +288,8 @@ def test_babi_from_text_to_a_trained_run(tmp_path, here, capsys, monkeypatch):
             assert "would mean something else" in refused(capsys, "evaluate", folder)
             resumed = "train", f"{BABI}:directly,task=1,folder=mine", *flags(BABI_TINY), f"--data_dir={here / 'data'}"
             assert "would mean something else" in refused(capsys, *resumed, f"--run={folder}")
+            with pytest.raises(MemjaxError, match="would mean something else"):
+                Conversation(folder.with_name("talk"))
     shutil.rmtree(here / "data")
     assert "would mean something else" in refused(capsys, "evaluate", folder, f"--data_dir={tmp_path / 'bedroom'}")
 

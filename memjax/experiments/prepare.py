@@ -7,9 +7,10 @@ import jax
 import numpy as np
 
 from memjax import tasks
-from memjax.errors import require
+from memjax.errors import remark, require
 from memjax.experiments.family import Family
 from memjax.experiments.reading import family_of, plugins_of, read_config, resolved, to_mapping
+from memjax.training.data_digests import changed_data
 from memjax.training.phase import Experiment, initial_state, load_phase
 from memjax.training.sharding import make_mesh, row_parts
 from memjax.typing import Params
@@ -71,8 +72,10 @@ def trained_parameters(experiment: Experiment, folder: Path) -> Params:
         folder: of the run.
 
     Raises:
-        MemjaxError: for a run without a checkpoint that is whole.
+        MemjaxError: for a run without a checkpoint that is whole, and for data of other words than it has learned.
     """
+    if changed := changed_data(experiment, folder):
+        remark(f"{folder}: {changed}")
     return load_phase(experiment, folder, experiment.phases[-1])[1]
 
 

@@ -111,6 +111,8 @@ def evaluate(
     """
     task, *before, last = experiment.task, *experiment.phases
     began = time.perf_counter()
+    changed: list[str] = []
+    by_first(lambda: changed.append(changed_data(experiment, folder)))
     step, params = load_phase(experiment, folder, last)
     params = fetch(experiment.mesh, params)
     predictions: list[np.ndarray] = []
@@ -138,8 +140,7 @@ def evaluate(
         _, learned = load_phase(experiment, folder, phase)
         result[phase.name] = _without_nan(phase_evaluator(experiment, phase)(learned, split))
     result["metrics"] = _without_nan(result["metrics"])
-    if changed := changed_data(experiment, folder):
-        result["notes"].append(f"the run: {changed}")
+    result["notes"] += [text for text in changed if text]
     if unknown := metrics.get("unknown_labels"):
         result["notes"].append(f"{unknown} of {metrics['answers']} answers are none that train has: they are errors")
     if metrics["diverged"]:
