@@ -2,9 +2,10 @@
 
     python benchmarks/maze_bounds.py --data_dir=FOLDER_OF_tasks.tar.gz
 
-Who has the indicator among the views that it holds before its last step leaves by the right exit; all others are right
-half the time. straight: on a shortest way that still has it among the last views, if there is one. looking back: on any
-way, after going back to look. Every start in every direction counts the same; through the other exit there is no way.
+Who has the indicator in view before its last step, or among the views that it holds then, leaves by the right exit; all
+others by either that they can reach, right half the time. straight: on a shortest way that still has it among the last
+views, if there is one. looking back: on any way, after going back to look. Every start in every direction counts the
+same; through the other exit there is no way.
 """
 
 import argparse
@@ -59,10 +60,15 @@ def bounds(mazes: Mazes, entries: int) -> dict[str, float]:
     exits = np.repeat(objects.reshape(len(objects), -1), 4, axis=1)
     leaves = np.asarray(mazes.ends)[exits]
     right = leaves & (np.asarray(mazes.reward)[exits] > 0)
-    # steps: to the right exit. since: how many steps before it the indicator was seen last, on the best shortest way.
-    steps = np.where(right, 0, NEVER)
-    for _ in range(int(np.max(mazes.limit))):
-        steps = np.minimum(steps, np.where(leaves, steps, steps[maze, following].min(2) + 1))
+
+    def steps_to(exits: np.ndarray) -> np.ndarray:
+        found = np.where(exits, 0, NEVER)
+        for _ in range(int(np.max(mazes.limit))):
+            found = np.minimum(found, np.where(leaves, found, found[maze, following].min(2) + 1))
+        return found
+
+    # since: how many steps before the right exit the indicator was seen last, on the best shortest way.
+    steps, others = steps_to(right), steps_to(leaves & ~right)
     since = np.full(steps.shape, NEVER)
     for distance in range(1, int(steps[steps < NEVER].max()) + 1):
         shortest = steps[maze, following] == distance - 1
@@ -76,9 +82,11 @@ def bounds(mazes: Mazes, entries: int) -> dict[str, float]:
     held = {"straight": since <= entries + 1, "looking_back": np.broadcast_to(nearest <= entries + 1, steps.shape)}
     weight = begins / begins.sum(1, keepdims=True) / len(begins)
     found = {"reachable": float((weight * reached).sum())}
+    guessed = np.where(reached & (others < NEVER), 0.5, reached)
     for name, holds in held.items():
-        share = float((weight * (holds & reached)).sum())
-        found |= {f"{name}_holds": share, f"{name}_success": 0.5 + share / 2}
+        holds = holds & reached
+        success = (weight * np.where(holds, 1, guessed)).sum()
+        found |= {f"{name}_holds": float((weight * holds).sum()), f"{name}_success": float(success)}
     return found
 
 

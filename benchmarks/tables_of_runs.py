@@ -172,7 +172,7 @@ def mazes(found: dict) -> list[str]:
 
 def maze_bounds(found: dict) -> list[str]:
     """How far a few of the last views can take an agent, in %."""
-    held = f"the last {found['entries']} views"
+    held = f"{found['entries']} views and the present one"
     names = {
         "reachable": "the right exit can be reached",
         "straight_success": f"success with {held}, straight",

@@ -16,7 +16,7 @@ from memjax.errors import unknown
 
 # Updates: an I-maze is learned in a few hundred, and the rate then falls; random mazes begin to be learned after
 # thousands. The weight of entropy in an I-maze is five times the paper's: with less, nobody looks back for the
-# indicator at the start.
+# indicator at the start. In random mazes the trace is .95, with which MQN learned in trials; the paper has returns.
 STEPS = {"imaze": 2000, "single_indicator": 10_000}
 DECAY = {"imaze": 1000, "single_indicator": 0}
 ENTROPY = {"imaze": 0.05, "single_indicator": 0.01}

@@ -4,10 +4,12 @@ Slips that were tried: the rows of the last call written for all; the mask left 
 """
 
 import functools
+import inspect
 import io
 import pickle
 import zipfile
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -319,3 +321,5 @@ def test_a_run_is_a_model_that_streams_can_be_given_to(tmp_path):
     assert logits.shape == (2, prepared.task.shape.classes)
     with pytest.raises(MemjaxError, match="is not a run"):
         trained_model(tmp_path)
+    with pytest.raises(MemjaxError, match="streaming needs a MemoryModel, not Dense"):
+        inspect.unwrap(streaming.start)(nn.Dense(3), params, 3)  # as it is where no types are checked

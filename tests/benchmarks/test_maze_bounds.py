@@ -65,6 +65,6 @@ def test_the_table_has_a_line_for_each_bound():
     table = script("tables_of_runs").maze_bounds(found)
     assert table[2:] == [
         "| the right exit can be reached | 90.0 |",
-        "| success with the last 5 views, straight | 60.0 |",
-        "| success with the last 5 views, looking back | 70.0 |",
+        "| success with 5 views and the present one, straight | 60.0 |",
+        "| success with 5 views and the present one, looking back | 70.0 |",
     ]

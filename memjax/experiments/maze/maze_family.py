@@ -107,6 +107,8 @@ def maze_objective(agent: Navigator, mazes: Mazes, own: np.ndarray, steps: int, 
     """`actor_critic_loss` of what the agent did and of what its buffer gave up, the mean over the steps of streams of
     episodes: an example is the first of a stream, and others follow until it has that many steps.
 
+    Logged besides: `accuracy`, of the episodes that ended, and `steps`, those of streams for each episode that ended.
+
     Args:
         agent: who learns.
         mazes: of all episodes.
@@ -127,6 +129,7 @@ def maze_objective(agent: Navigator, mazes: Mazes, own: np.ndarray, steps: int, 
         return of_steps | {"won": won.astype(jnp.float32), "episodes": rollout.ended.sum().astype(jnp.float32)}
 
     def total(means: Metrics) -> tuple[Array, Metrics]:
+        # Of the episodes that ended within their streams, of which there are more of the short ones.
         metrics = {"accuracy": means.pop("won") / means["episodes"], "steps": steps / means.pop("episodes")}
         return means.pop("loss"), metrics | means
 

@@ -59,7 +59,7 @@ def enter(mazes: Mazes, example: Example) -> tuple[Array, MazeState]:
 def begin(agent: Navigator, mazes: Mazes, params: Params, example: Example) -> Way:
     """A new agent at the start of an episode."""
     view, maze = enter(mazes, example)
-    key = jax.random.key(example["seed"])
+    key = jax.random.fold_in(jax.random.key(example["seed"]), 2)  # 0 and 1 of it were drawn with in `enter`
     memory = cast(NavigatorState, agent.apply(params, method="initial_state"))
     return Way(key, view, maze, memory, jnp.array(False))
 
@@ -125,7 +125,7 @@ def outcome(agent: Navigator, mazes: Mazes, params: Params, example: Example, *,
     """
 
     def step(way: Way) -> Way:
-        key = jax.random.fold_in(jax.random.fold_in(way.key, 1), way.maze.step) if drawn else None
+        key = jax.random.fold_in(way.key, way.maze.step) if drawn else None
         return move(agent, mazes, params, way, key)[0]
 
     way = jax.lax.while_loop(lambda way: ~way.maze.ended, step, begin(agent, mazes, params, example))
