@@ -142,7 +142,13 @@ PUBLISHED_MAZES = {
 }
 
 
-BESIDE = {"wrong_exit": "wrong exit", "out_of_time": "out of time", "drawn": "success, drawn"}
+SETS_OF_MAZES = {"SingleIndicatorTest": "test", "SingleIndicatorLarge": "large"}
+ENDS_OF_EPISODES = {
+    "accuracy": "right",
+    "wrong_exit": "wrong exit",
+    "out_of_time": "out of time",
+    "drawn": "right, drawn",
+}
 
 
 def mazes(found: dict) -> list[str]:
@@ -154,16 +160,13 @@ def mazes(found: dict) -> list[str]:
             continue
         names = list(next(iter(rows.values()))[0]["metrics"]["tags"][tag])
         known = tag == "mazes"
-        told = [", ".join([name, *BESIDE.values()]) for name in names] if known else names
+        shown = [(name, key) for name in names for key in (ENDS_OF_EPISODES if known else ("accuracy",))]
+        told = [f"{SETS_OF_MAZES[name]}: {ENDS_OF_EPISODES[key]}" if known else name for name, key in shown]
         head = [f"{kind}: agent, entries, policy", *told, *["paper's"] * known, "runs", "minutes"]
         lines += [*[""] * bool(lines), f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
         for row, runs in rows.items():
             agent = row.removeprefix(f"{kind} ")
-            keys = ("accuracy", *BESIDE) if known else ("accuracy",)
-            cells = [
-                ", ".join(percent_of([run["metrics"]["tags"][tag][name].get(key) for run in runs]) for key in keys)
-                for name in names
-            ]
+            cells = [percent_of([run["metrics"]["tags"][tag][name].get(key) for run in runs]) for name, key in shown]
             paper = [", ".join(map(str, PUBLISHED_MAZES[agent]))] if known else []
             minutes = f"{mean(run['seconds'] for run in runs) / 60:.0f}"
             lines.append(f"| {' | '.join([agent, *cells, *paper, str(len(runs)), minutes])} |")
