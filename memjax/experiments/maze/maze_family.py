@@ -103,7 +103,7 @@ def maze_recipe(config: MazeConfig, task: MazeTask) -> Recipe:
     return Recipe(label, (phase,), Layout(partial(check_batch, task.shape)), facts, report, model=agent)
 
 
-def maze_objective(agent: Navigator, mazes: Mazes, own: np.ndarray, steps: int, config: ActorCritic) -> Loss:
+def maze_objective(agent: Navigator, mazes: Mazes, learned: np.ndarray, steps: int, config: ActorCritic) -> Loss:
     """`actor_critic_loss` of what the agent did and of what its buffer gave up, the mean over the steps of streams of
     episodes: an example is the first of a stream, and others follow until it has that many steps.
 
@@ -112,15 +112,15 @@ def maze_objective(agent: Navigator, mazes: Mazes, own: np.ndarray, steps: int, 
     Args:
         agent: who learns.
         mazes: of all episodes.
-        own: numbers of those of later episodes.
+        learned: numbers of those in which later episodes are.
         steps: of a stream; at least those of the longest episode, so that in each one ends.
         config: discount, trace and weights.
     """
-    later = jnp.asarray(own)
+    numbers = jnp.asarray(learned)
 
     def one(params: Params, frozen: Params, example: Example) -> Metrics:
         # A step more, for what is expected after the last.
-        stream = live(agent, mazes, later, steps + 1, params, example, example["key"])
+        stream = live(agent, mazes, numbers, steps + 1, params, example, example["key"])
         *again, value = replay(agent, params, stream)
         rollout = Rollout(jnp.ones(steps, bool), *(x[:steps] for x in (*again, value, stream.reward, stream.ended)))
         loss, parts = actor_critic_loss(rollout, value[steps], config)

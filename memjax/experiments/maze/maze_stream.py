@@ -2,7 +2,7 @@
 
 An episode ends after some steps of the most that it may have; a stream goes on with the next, so that every step of a
 batch is lived. It is walked without gradients; what is learned from is computed again from its views and choices, all
-steps side by side but for what is truly passed on: the policy's GRU, the critic's, and FRMQN's LSTM.
+steps side by side but for what is passed on: what the policy keeps, the critic's GRU, and FRMQN's LSTM.
 """
 
 from typing import Any, NamedTuple, cast
@@ -60,14 +60,14 @@ class Replayed(NamedTuple):
 
 
 def live(
-    agent: Navigator, mazes: Mazes, own: Int[Array, "M"], steps: int, params: Params, example: Example, key: Key
+    agent: Navigator, mazes: Mazes, learned: Int[Array, "M"], steps: int, params: Params, example: Example, key: Key
 ) -> Stream:
-    """A stream whose first episode is the example, and each that follows in any of the agent's mazes.
+    """A stream whose first episode is the example; each that follows is in a maze to learn from, all equally likely.
 
     Args:
         agent: who acts; all is drawn.
         mazes: of all episodes.
-        own: numbers of those among which later episodes are drawn.
+        learned: numbers of those to learn from.
         steps: T.
         params: of the agent.
         example: `maze` and `seed`.
@@ -80,7 +80,7 @@ def live(
         began, passed = way.agent.step == 0, now - way.agent.step  # steps of the stream before the episode
         after, moment = move(agent, mazes, params, way, move_key)
         which, seed = jax.random.split(next_key)
-        following = {"maze": jax.random.choice(which, own), "seed": jax.random.randint(seed, (), 0, 2**31 - 1)}
+        following = {"maze": jax.random.choice(which, learned), "seed": jax.random.randint(seed, (), 0, 2**31 - 1)}
         fresh = begin(agent, mazes, params, following)
         ended, decision = after.maze.ended, moment.decision
         entries = jnp.where(decision.entries >= 0, decision.entries + passed, -1)
@@ -151,7 +151,7 @@ def _evictions(agent: Navigator, params: Params, stream: Stream, each: Any, seen
     start: Any = agent.apply(params, method="initial_state")
     alone: Any = agent.apply(params, method="kept_alone")
     steps, filled = len(stream.began), stream.entries >= 0
-    idle = jnp.zeros((steps, agent.entries, 1))
+    idle = jnp.zeros((steps, agent.entries, 1))  # in place of what is kept, which features do not look at
     held = Seen(address, content, idle, stream.entries, stream.entries)
     features = each("features", sight, held, filled, recalled, stream.key)
 
