@@ -2,6 +2,7 @@
 
 import json
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +12,7 @@ from training.tiny import CONFIGS, config_file, flags, mapping
 
 from memjax import cli
 from memjax.errors import MemjaxError
-from memjax.experiments.prepare import prepare
+from memjax.experiments.prepare import prepare, trained_model
 from memjax.experiments.reading import from_mapping, to_mapping
 
 SIZES = {
@@ -38,6 +39,8 @@ def test_it_is_trained_tested_and_reported_by_one_command(arg, tmp_path, capsys)
     bits = 3 * 3 if arg.startswith("associative") else 3 * 4  # of a sequence, in the mean over lengths 3 and 5
     assert metrics["wrong_bits"] == pytest.approx((1 - metrics["accuracy"]) * bits)
     assert (tmp_path / "run" / "report.html").exists()
+    model, params = trained_model(tmp_path / "run")
+    assert isinstance(model, nn.RNN) and "cell" in params["params"]
 
 
 def test_loss_and_right_bits_are_those_of_what_is_asked():

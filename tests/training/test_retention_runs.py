@@ -14,9 +14,10 @@ from training.tiny import CONFIGS, config_file, flags, mapping
 
 from memjax import cli
 from memjax.errors import MemjaxError
-from memjax.experiments.prepare import prepare
+from memjax.experiments.prepare import prepare, trained_model
 from memjax.experiments.reading import from_mapping, to_mapping
 from memjax.experiments.retention import build_reader, rewards, rollout, watch
+from memjax.models import StreamReader
 from memjax.models.stream_reader import Read
 from memjax.training import experiment
 
@@ -51,6 +52,7 @@ def test_it_is_trained_tested_and_reported_by_one_command(arg, tmp_path, capsys)
     assert found["metrics"]["answers"] == 4 * 5 and found["report"]["guessing"]["accuracy"] == 1 / 4
     assert (run / "base").exists() and found["step"] == 2
     assert (run / "report.html").exists() and (run / "plots" / "buffer.png").exists()
+    assert isinstance(trained_model(run)[0], StreamReader)
     assert cli.main(arguments) == 0  # a finished run is evaluated again
     assert json.loads((run / "evaluation.json").read_text())["metrics"] == found["metrics"]
 

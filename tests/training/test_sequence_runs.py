@@ -12,7 +12,7 @@ from training.tiny import CONFIGS, config_file, flags
 
 from memjax import cli
 from memjax.errors import MemjaxError
-from memjax.experiments.prepare import prepare
+from memjax.experiments.prepare import prepare, trained_model
 from memjax.experiments.reading import from_mapping, to_mapping
 from memjax.experiments.sequence import build_sequence, measure_sequence, sequence_objective
 from memjax.tasks import check_batch
@@ -82,6 +82,9 @@ def test_it_is_trained_tested_and_reported_by_one_command(file, arg, sizes, tmp_
     metrics, shown = found["metrics"], capsys.readouterr().out
     assert found["step"] == 2 and 0 <= metrics["accuracy"] <= 1 and metrics["diverged"] == 0
     assert found["state_bytes"] > 0 and (run / "report.html").exists()
+    model, params = trained_model(run)
+    logits, _ = model.apply(params, jax.numpy.ones(8, int))
+    assert np.isfinite(logits).all()
     if file == "language":
         assert math.isclose(metrics["perplexity"], math.exp(metrics["answer_loss"]), rel_tol=1e-6)
         assert "perplexity" in shown and f"{metrics['perplexity']:.3g}" in shown  # it is below 10

@@ -17,7 +17,7 @@ from training.tiny import CONFIGS, config_file, flags, mapping
 
 from memjax import cli
 from memjax.errors import MemjaxError
-from memjax.experiments.prepare import prepare
+from memjax.experiments.prepare import prepare, trained_model
 from memjax.experiments.reading import from_mapping, to_mapping
 from memjax.experiments.spans import build_document_reader, fifo_blocks, held_span, rewards, squad_scores, trimmed
 from memjax.models.document_reader import Retained
@@ -240,6 +240,7 @@ def test_it_is_trained_tested_and_reported_by_one_command(arg, folder, tmp_path,
     assert found["metrics"]["answers"] == 3 and 0 <= found["metrics"]["f1"] <= 1 and found["step"] == 2
     assert (run / "base").exists() == ("whole" not in arg) and (run / "report.html").exists()
     assert "F1 %" in capsys.readouterr().out
+    assert type(trained_model(run)[0]).__name__ == ("BiDAF" if "whole" in arg else "DocumentReader")
     if "whole" in arg:
         assert found["metrics"]["held"] == 1
 
