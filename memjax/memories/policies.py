@@ -96,7 +96,14 @@ class InputMatching(Learned):
         return new, kept
 
 
-class Spatial(Learned):
+class AmongOthers(Learned):
+    """Scores what an entry is among the others, `ops.spatial_features`. A subclass declares `among_params`."""
+
+    def features(self, candidates, key):
+        return ops.spatial_features(self.among_params, candidates.encodings, candidates.mask), key
+
+
+class Spatial(AmongOthers):
     """S-LEMN, `ops.spatial_scores` of `ops.spatial_features`, the hidden layer `width / 4`."""
 
     def setup(self):
@@ -106,14 +113,11 @@ class Spatial(Learned):
         w, b = linear_params(self, "score", hidden, 1)
         self.score_params = ops.SpatialScoreParams(layer, w[:, 0], b[0])
 
-    def features(self, candidates, key):
-        return ops.spatial_features(self.among_params, candidates.encodings, candidates.mask), key
-
     def __call__(self, features, kept):
         return ops.spatial_scores(self.score_params, features), kept
 
 
-class SpatioTemporal(Learned):
+class SpatioTemporal(AmongOthers):
     """ST-LEMN, `ops.temporal_scores` of `ops.spatial_features`; kept is the GRU's state, `width / 4`."""
 
     def setup(self):
@@ -125,9 +129,6 @@ class SpatioTemporal(Learned):
 
     def kept(self) -> Float[Array, "k"]:
         return jnp.zeros(max(1, self.width // 4))
-
-    def features(self, candidates, key):
-        return ops.spatial_features(self.among_params, candidates.encodings, candidates.mask), key
 
     def __call__(self, features, kept):
         return ops.temporal_scores(self.score_params, features, kept)

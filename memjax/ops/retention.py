@@ -17,7 +17,7 @@ from memjax.ops.gru import GRUParams, gru_scan, gru_step
 from memjax.typing import Annotated, Array, Bool, Float
 
 FADING = 0.1  # of the usage, at every step
-UNROLLED = 16  # entries that GRUs pass in one piece: on a CPU a loop of steps as small as these takes 4 times as long
+UNROLLED = 16  # entries that GRUs pass in one piece: on a CPU a loop costs more than steps as small as these
 
 
 class InputMatchingParams(NamedTuple):

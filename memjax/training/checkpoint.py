@@ -44,6 +44,11 @@ def place(folder: Path, elsewhere: str) -> epath.Path:
     return found
 
 
+def places(folder: Path, elsewhere: str) -> list[epath.Path]:
+    """Both folders of a run, or the one: first that of its checkpoints, which may be out of reach."""
+    return list(dict.fromkeys((place(folder, elsewhere), epath.Path(folder))))
+
+
 @contextlib.contextmanager
 def reaching(place: object) -> Iterator[None]:
     """Turns what a bucket's client raises, which may not be installed or not be let in, into one line."""

@@ -33,7 +33,7 @@ def data_digests(experiment: Experiment) -> dict[str, Any]:
     """
     task = experiment.task
     settings = {name: value for name, value in experiment.settings["task"].items() if name != "data_dir"}
-    texts = {"settings": json.dumps(settings, sort_keys=True, default=repr)}
+    texts = {"settings": json.dumps(settings, sort_keys=True)}
     for name in WORDS:
         value = getattr(task, name, None)
         if _are_words(value):
@@ -67,7 +67,7 @@ def keep_data_digests(experiment: Experiment, folder: Path) -> None:
     Raises:
         MemjaxError: where numbers stand for other words or answers than those that the run has learned.
     """
-    places = _places(experiment, folder)
+    places = checkpoint.places(folder, experiment.config.training.checkpoints)
     if any(map(runs.has_checkpoint, places)):
         if changed := changed_data(experiment, folder):
             remark(f"{folder}: {changed}")
@@ -87,7 +87,9 @@ def changed_data(experiment: Experiment, folder: Path) -> str:
     Raises:
         MemjaxError: as of `keep_data_digests`.
     """
-    kept = next((read_object(place / FILE) for place in _places(experiment, folder) if (place / FILE).exists()), None)
+    places = checkpoint.places(folder, experiment.config.training.checkpoints)
+    with checkpoint.reaching(places[0]):
+        kept = next((read_object(place / FILE) for place in places if (place / FILE).exists()), None)
     if kept is None:
         return ""
     now = data_digests(experiment)
@@ -101,8 +103,3 @@ def changed_data(experiment: Experiment, folder: Path) -> str:
     if not others or kept.get("settings") != now["settings"]:
         return ""
     return f"this is not the data with which the run began to learn ({', '.join(others)} is another)"
-
-
-def _places(experiment: Experiment, folder: Path) -> Sequence[runs.AnyPath]:
-    elsewhere = checkpoint.place(folder, experiment.config.training.checkpoints)
-    return list(dict.fromkeys((checkpoint.place(folder, ""), elsewhere)))

@@ -57,7 +57,7 @@ def train(experiment: Experiment, folder: Path, console: Console, profile: bool 
 def _taken(folder: Path, experiment: Experiment) -> Iterator[None]:
     """A run folder for this run alone; it goes again if nothing comes of it."""
     own, place = epath.Path(folder), checkpoint.place(folder, experiment.config.training.checkpoints)
-    folders = list(dict.fromkeys((place, own)))  # first what may be out of reach; without it nothing is made
+    folders = checkpoint.places(folder, experiment.config.training.checkpoints)  # without the first nothing is made
     with checkpoint.reaching(place):
         runs.check_changes(experiment.settings, experiment.resolved, *folders)
         with writing(folder):

@@ -1,6 +1,6 @@
 """How far a few views can take an agent, counted against every way that there is.
 
-Slips that were tried: the view before the last step not held; the wrong exit passed; the indicator seen after the exit.
+A slip that was tried: one view fewer held.
 """
 
 import functools

@@ -7,7 +7,6 @@ what is kept with it.
 
 import functools
 import itertools
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -32,9 +31,9 @@ def made(name):
     kept = jnp.asarray(rng.normal(size=(M, len(policy.kept()))), jnp.float32)
     encodings = jnp.asarray(rng.normal(size=(M, WIDTH)), jnp.float32)
     candidates = Candidates(encodings, jnp.asarray(MASK), jnp.arange(M), encodings[0], jnp.zeros(M))
-    shapes = jax.eval_shape(partial(policy.init, method="choose"), jax.random.key(0), candidates, kept, None)
+    shapes = jax.eval_shape(functools.partial(policy.init, method="choose"), jax.random.key(0), candidates, kept, None)
     params = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape), leaf.dtype), shapes)
-    choose = jax.jit(partial(policy.apply, method="choose"))
+    choose = jax.jit(functools.partial(policy.apply, method="choose"))
     return choose, params, candidates, kept
 
 
@@ -142,7 +141,7 @@ def test_a_step_moves_what_is_kept_with_its_entry(name, nop):
         # The new entry was a candidate already, unless a cell stood in its place or it could not be evicted.
         newest = kept[3] if nop and not own else new.kept
         stays = [i for i in range(3) if i != eviction.choice.evicted]
-        straight_through = partial(ops.straight_through_evict, probabilities=eviction.choice.probabilities)
+        straight_through = functools.partial(ops.straight_through_evict, probabilities=eviction.choice.probabilities)
         for after, nothing in (eviction.write(), eviction.write(straight_through)):
             assert_close(nothing, kept[3] if own else made(name)[3][3], 1e-6)
             if eviction.choice.evicted == 3:

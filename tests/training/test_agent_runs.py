@@ -1,7 +1,7 @@
 """Experiments with agents in mazes: an episode is agent and maze in turn, and the loss is the actor-critic's of it.
 
 Slips that were tried: the reward of the step before; the end not seen; any end counted as success; in a stream, the
-state of the episode before, its views among the next one's, later episodes in mazes of the test.
+critic's state of the episode before, later episodes in mazes of the test.
 """
 
 import functools
@@ -126,7 +126,7 @@ def test_a_stream_is_episodes_one_after_the_other_in_mazes_to_learn_from():
             held = [begin + int(came) for came in state.buffer.entries.step if came >= 0]
             assert [came for came in found.entries[i, t] if came >= 0] == held
             decision, state = decide(params, jnp.asarray(found.view[i, t]), state, None, streams.key[i, t])
-            assert found.evicted[i, t] == decision.evicted and found.evicts[i, t] == decision.evicts
+            assert found.evicted[i, t] == decision.evicted
             after = [step(jax.random.key(0), place, found.action[i, t], mazes)[1:] for place in places]
             told = found.reward[i, t], found.ended[i, t]
             places = [place for place, reward, ended in after if (reward, ended) == told]
@@ -159,7 +159,7 @@ def test_what_is_learned_from_has_the_values_and_the_gradient_of_walking_there(a
     for name in weights:
         np.testing.assert_allclose(again[name], walking[name], atol=3e-5)
     np.testing.assert_array_equal(walking["evicted"], streams.evicted)
-    assert streams.evicts.any() == ("fifo" not in arg) and streams.ended.sum() > 6
+    assert (streams.entries >= 0).all(-1).any() and streams.ended.sum() > 6
     largest = max(float(abs(leaf).max()) for leaf in jax.tree.leaves(expected))
     jax.tree.map(
         lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5 * largest), found, expected

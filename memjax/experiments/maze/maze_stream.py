@@ -27,7 +27,6 @@ class Stream(NamedTuple):
         view: what was seen.
         entries: the steps of the stream at which the views came that were held, -1 for none.
         action: what was done.
-        evicts: whether a policy that learns had to evict something.
         evicted: the candidate that went, or would have gone from a full buffer.
         key: what was evicted was drawn with it.
         reward: what the step brought.
@@ -38,7 +37,6 @@ class Stream(NamedTuple):
     view: Int[Array, "T D S"]
     entries: Int[Array, "T N"]
     action: Int[Array, "T"]
-    evicts: Bool[Array, "T"]
     evicted: Int[Array, "T"]
     key: Key
     reward: Float[Array, "T"]
@@ -84,7 +82,7 @@ def live(
         fresh = begin(agent, mazes, params, following)
         ended, decision = after.maze.ended, moment.decision
         entries = jnp.where(decision.entries >= 0, decision.entries + passed, -1)
-        did = decision.action, decision.evicts, decision.evicted, jax.random.split(move_key)[1]
+        did = decision.action, decision.evicted, jax.random.split(move_key)[1]
         happened = Stream(began, moment.view, entries, *did, moment.reward, ended)
         return jax.tree.map(lambda new, old: jnp.where(ended, new, old), fresh, after), happened
 
@@ -112,28 +110,28 @@ def replay(agent: Navigator, params: Params, stream: Stream) -> Replayed:
     came = jax.nn.one_hot(stream.entries, steps)
     address, content = (jnp.matmul(came, rows, precision="highest") for rows in (sight.address, sight.content))
 
-    nothing = jnp.zeros((steps, agent.width))
-    inputs = sight.inputs, (nothing, nothing, nothing), address, content, filled
-    if agent.base == "mqn":
-        recalled = each("recall", *inputs)
+    nothing = jnp.zeros(agent.width)
+
+    def recall(before, now):
+        began, inputs, *rest = now
+        before = jax.tree.map(lambda leaf: jnp.where(began, 0, leaf), before)
+        found = cast(Any, agent.apply(params, inputs, before, *rest, method="recall"))
+        return (found.hidden, found.cell, found.read), found
+
+    start, looked = (nothing, nothing, nothing), (stream.began, sight.inputs, address, content, filled)
+    if agent.base == "mqn":  # it does not look back
+        recalled = jax.vmap(lambda *now: recall(start, now)[1])(*looked)
     else:
-
-        def recall(before, now):
-            began, (inputs, fresh, *rest) = now
-            before = jax.tree.map(lambda new, old: jnp.where(began, new, old), fresh, before)
-            found = cast(Any, agent.apply(params, inputs, before, *rest, method="recall"))
-            return (found.hidden, found.cell, found.read), found
-
-        start = jax.tree.map(lambda leaf: leaf[0], inputs[1])
-        recalled = jax.lax.scan(recall, start, (stream.began, inputs))[1]
+        recalled = jax.lax.scan(recall, start, looked)[1]
 
     g, log_probs = each("act", recalled.hidden, recalled.read)
     done = jnp.arange(log_probs.shape[1]) == stream.action[:, None]
     log_prob, entropy = jnp.where(done, log_probs, 0).sum(1), jax.vmap(entropy_of)(log_probs)
     if issubclass(policies[agent.policy], Learned):
-        chosen, unsure = _evictions(agent, params, stream, each, (sight, address, content, recalled))
-        log_prob += jnp.where(stream.evicts, chosen, 0)
-        entropy += jnp.where(stream.evicts, unsure, 0)
+        chosen, unsure = _evictions(agent, params, stream, each, (sight, address, content, filled, recalled))
+        full = filled.all(1)
+        log_prob += jnp.where(full, chosen, 0)
+        entropy += jnp.where(full, unsure, 0)
 
     def judge(before, now):
         began, inputs = now
@@ -141,25 +139,25 @@ def replay(agent: Navigator, params: Params, stream: Stream) -> Replayed:
         return after, after
 
     expected = each("expect", sight.content, content, filled, g)
-    critic = jax.lax.scan(judge, nothing[0], (stream.began, expected))[1]
+    critic = jax.lax.scan(judge, nothing, (stream.began, expected))[1]
     return Replayed(log_prob, entropy, each("worth", critic))
 
 
 def _evictions(agent: Navigator, params: Params, stream: Stream, each: Any, seen: tuple) -> tuple[Array, Array]:
     """Log-probability and entropy of what was evicted at each step."""
-    sight, address, content, recalled = seen
+    sight, address, content, filled, recalled = seen
     start: Any = agent.apply(params, method="initial_state")
     alone: Any = agent.apply(params, method="kept_alone")
-    steps, filled = len(stream.began), stream.entries >= 0
-    idle = jnp.zeros((steps, agent.entries, 1))  # in place of what is kept, which features do not look at
+    idle = jnp.zeros((*filled.shape, 1))  # in place of what is kept, which features do not look at
     held = Seen(address, content, idle, stream.entries, stream.entries)
     features = each("features", sight, held, filled, recalled, stream.key)
 
+    begun = alone, start.nothing
+
     def repeat(before, now):
         began, *rest, evicted = now
-        buffer, nothing = jax.tree.map(lambda new, old: jnp.where(began, new, old), (alone, start.nothing), before)
+        buffer, nothing = jax.tree.map(lambda new, old: jnp.where(began, new, old), begun, before)
         choice, *after = cast(Any, agent.apply(params, *rest, buffer, nothing, evicted, method="repeat"))
         return tuple(after), (choice.log_prob, choice.entropy)
 
-    begun = alone, start.nothing
     return jax.lax.scan(repeat, begun, (stream.began, features, filled, stream.evicted))[1]
