@@ -90,6 +90,7 @@ def test_with_generated_mazes_the_whole_first_set_is_held_out():
         ({"test_lengths": "7,5"}, r"^test_lengths must rise from 3 on: 7,5"),
         ({"test_lengths": "2"}, "must rise from 3 on"),
         ({"test_lengths": "5,99999999999999999999"}, "at most 10000 cells of a corridor"),
+        ({"train_lengths": "5,501"}, "train_lengths may be at most 500 cells of a corridor"),
         ({"kind": "single_indicator", "data_dir": "nowhere"}, "there is no file nowhere"),
         ({"seed": -1}, r"^seed must be in"),
     ],

@@ -6,7 +6,7 @@ Slips tried, each of which fails a test here: answers averaged over a stream's q
 the lines, or padding among them; rewards reversed, of the line before, or those of the other kind; entropy sought with
 the other sign; the value's weight, trace or discount forgotten; a slope through advantages; a policy without a slope;
 entropy where nothing had to go; sums over the batch; a stream measured as one answer, or lines that ask nothing among
-the right ones; a stream's loss not by the step; what is expected after its last step forgotten, or counted; an episode
+the right ones; a stream's loss not by the step; what is expected after its last step forgotten; an episode
 that goes on into the next; success at any exit, or at none.
 """
 
