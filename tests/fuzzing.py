@@ -2,28 +2,13 @@
 
 import contextlib
 import copy
-import functools
 import signal
 
 from hypothesis import strategies as st
-from training.test_agent_runs import SIZES as MAZE
-from training.test_bits_runs import SIZES as BITS
-from training.test_retention_runs import SIZES as RETENTION
-from training.test_sequence_runs import LANGUAGE, NEEDLE, RECALL
-from training.tiny import TINY, mapping
 
-from memjax import memories
 from memjax.errors import TOO_LARGE, MemjaxError, is_too_large
 
 SECONDS = 60  # none takes a tenth of it; more is a hang
-ENCODED = {"memory.layers": 1, "memory.heads": 2}
-CONTROLLED = {"memory.slots": 4, "memory.memory_width": 3, "memory.hidden": 4}
-OWN = {
-    **dict.fromkeys(["rehearsal", "continual", "surprise"], ENCODED),
-    **dict.fromkeys(["dmsdnc", "dnc", "mimn", "ntm", "nutm"], CONTROLLED),
-    "compressive": ENCODED | {"memory.slots": 8},
-}
-SHARED = {path: value for path, value in TINY.items() if path not in ENCODED}
 # Wrong types, and numbers at and beyond every edge. Sizes that take long and still fit are not among them.
 JUNK = (
     None, "", "x", "a\nb", "\x00", "3,5", "3,x", "st", "discrete", "file", "../x", [], [1], {}, {"a": 1}, b"x", True,
@@ -36,23 +21,6 @@ MISSING, ADDED = "missing", "added"
 changes = st.lists(
     st.tuples(st.integers(0, 999), st.one_of(values, st.just(MISSING), st.just(ADDED))), min_size=1, max_size=3
 )
-
-
-@functools.cache
-def bases(folder):
-    """Every shipped config, tiny, as a mapping; its data lies in the folder."""
-    (folder / "text.txt").write_text("a line of a text\n" * 60)
-    found = {name: mapping(f"demo,memory={name}", sizes=SHARED | OWN.get(name, {})) for name in memories.registry}
-    found |= {arg: mapping(f"demo,{arg}") for arg in ("system=directly", "system=multi_hop,discrete=1")}
-    found |= {layer: mapping(layer, "recall", RECALL) for layer in ("attention", "lmm", "mac", "mag", "mal")}
-    found["needle"] = mapping("mag", "needle", NEEDLE)
-    for arg, more in (("ptb", {}), ("characters", {}), ("ptb,layer=memn2n", {"model.heads": 1, "model.hidden": 0})):
-        found[arg] = mapping(arg, "language", LANGUAGE | more, task__data_dir=str(folder))
-    for arg in ("copy", "repeat_copy", "associative_recall,cell=dnc", "copy,cell=nutm"):
-        found[f"bits {arg}"] = mapping(arg, "algorithmic", BITS | {"task.shortest": 2})
-    found |= {base: mapping(f"imaze,base={base}", "maze", MAZE) for base in ("mqn", "frmqn")}
-    found |= {kind: mapping(kind, "retention", RETENTION) for kind in ("noisy", "large,policy=im")}
-    return found | {"babi": mapping("rehearsal,task=1", "babi", {"training.batch_size": 8}, task__data_dir=str(folder))}
 
 
 def changed(base, changes):

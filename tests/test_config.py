@@ -150,7 +150,9 @@ def test_an_unknown_section_is_told_the_nearest_one():
         ("rehearsal.sampler", "histry", "did you mean 'history'?"),
         ("model.dtype", "float16", "did you mean 'bfloat16'?"),
         ("task.arrangement", 3, "must be of type str"),
+        ("task.arrangement", "a\0b", "must have no null character"),
         ("task.name", "evidense", "did you mean 'evidence'?"),
+        ("memory.name", ["dnc"], "must be of type str"),
     ],
 )
 def test_a_wrong_type_or_value_is_one_line_that_names_the_setting(path, value, words):

@@ -15,12 +15,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fuzzing import JUNK, SMALL, bases, changed, changes, refusal, soon, values
+from fuzzing import JUNK, SMALL, changed, changes, refusal, soon, values
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from models.asking import ITEMS, QUERIES, N, example, shape
 from rich.console import Console
 from room import make_room
+from shipped import bases
 from training.tiny import CONFIGS, TINY, flags, random_params
 
 from memjax import cli, memories, streaming
@@ -188,7 +189,7 @@ def test_random_rows_masks_and_lengths_give_finite_answers_or_one_clear_line(seg
     assert (said is None) == sound, said
 
 
-TRAINED = ["system=directly", "lmm", "attention", "bits copy", "memn2n", "mqn", "noisy"]
+TRAINED = ["system=directly", "lmm", "attention", "bits copy", "memn2n", "mqn", "noisy", "spans", "clicks sasrec"]
 ALLOWED = {
     "learning_rate": [0.0, 1e-3, 1.0, 1e38],
     "clip_norm": [1e-30, 1.0, 1e38],

@@ -98,5 +98,6 @@ def _value(hint: Any, value: Any, path: str) -> Any:
         wrong = not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool)
         require(not wrong, f"{path} must be of type {hint.__name__}, not {value!r}")
         require(hint is not float or math.isfinite(value), f"{path} must be finite, not {value!r}")
+        require(hint is not str or "\0" not in value, f"{path} must have no null character, not {value!r}")
         check_range(value, path)
     return value

@@ -30,10 +30,11 @@ def from_mapping(mapping: Any) -> Any:
     entry = tasks.registry[name]
     family = family_of(name)
     others = {system for other in families.values() if other is not family for system in other.systems}
-    if mapping.get("system") in others - set(family.systems):
+    system = mapping.get("system")
+    if isinstance(system, str) and system in others - set(family.systems):
         *most, last = family.systems
         fitting = f"{', '.join(most)} or {last}" if most else last
-        raise MemjaxError(f"config.system for the task {name} must be {fitting}, not {mapping.get('system')!r}")
+        raise MemjaxError(f"config.system for the task {name} must be {fitting}, not {system!r}")
     mapping["task"] = typed(entry.spec, task, "config.task")
     config = typed(family.config, mapping, "config")
     family.check(config)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from memjax import archives, cli, tasks
 from memjax.errors import MemjaxError
@@ -31,17 +33,21 @@ def rows(split):
 
 @pytest.fixture
 def raw(tmp_path):
+    return official(tmp_path)
+
+
+def official(root):
     """The folders `dataset` and `features`; the last video of train has none."""
-    (tmp_path / "dataset").mkdir()
-    (tmp_path / "features").mkdir()
+    (root / "dataset").mkdir()
+    (root / "features").mkdir()
     for name in FILES.values():
         for kind, found in zip("qa", rows(name), strict=True):
             text = json.dumps(found).encode()
-            (tmp_path / "dataset" / f"{name}_{kind}.json.gz").write_bytes(gzip.compress(text))
+            (root / "dataset" / f"{name}_{kind}.json.gz").write_bytes(gzip.compress(text))
         for video in range(2 if name == "train" else 3):
             prefix = "v_" if video == 1 else ""
-            np.save(tmp_path / "features" / f"{prefix}{name}{video}.npy", np.full((9, 4), video, np.float64))
-    return tmp_path
+            np.save(root / "features" / f"{prefix}{name}{video}.npy", np.full((9, 4), video, np.float64))
+    return root
 
 
 def made(raw, **options):
@@ -178,6 +184,25 @@ def test_an_archive_that_is_none_is_one_clear_line_and_leaves_what_was_prepared_
     with pytest.raises(MemjaxError, match=message) as caught:
         prepare(raw / "dataset", raw / "features.npz", raw / "data")
     assert "\n" not in str(caught.value) and written(raw) == before
+
+
+CHANGED = {"dataset/train_q.json.gz": True, "dataset/test_a.json.gz": True, "features/v_val1.npy": False}
+
+
+@given(place=st.integers(0, 10**6), byte=st.integers(0, 255), name=st.sampled_from([*CHANGED, "features.npz"]))
+@settings(max_examples=60, deadline=None)
+def test_files_with_any_byte_changed_are_prepared_or_refused_in_one_line(tmp_path_factory, place, byte, name):
+    raw = official(tmp_path_factory.mktemp("films"))
+    features = archived(raw) if name == "features.npz" else raw / "features"
+    data = (raw / name).read_bytes()
+    data = bytearray(gzip.decompress(data) if CHANGED.get(name) else data)
+    data[place % len(data)] = byte
+    (raw / name).write_bytes(gzip.compress(data) if CHANGED.get(name) else data)
+    try:
+        prepare(raw / "dataset", features, raw / "data")
+        tasks.create(tasks.FileTaskSpec(segment=3, length=100, data_dir=str(raw / "data" / "activitynet_qa")))
+    except MemjaxError as error:
+        assert "\n" not in str(error)
 
 
 def test_an_archive_is_unpacked_to_a_bound_all_arrays_together(raw, monkeypatch):

@@ -6,12 +6,15 @@ splits; a question of a stream in another split than its others.
 
 import json
 import math
+import shutil
 import sys
 
 import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from memjax import tasks
 from memjax.errors import MemjaxError
@@ -280,3 +283,26 @@ def test_a_folder_that_lacks_something_is_one_clear_line(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MemjaxError, match=r"needs pyarrow: pip install 'memjax\[parquet\]'"):
         create(tmp_path)
+
+
+@given(place=st.integers(0, 10**6), byte=st.integers(0, 255), kind=st.sampled_from(["ids", "vectors", "parquet"]))
+@settings(max_examples=100, deadline=None)
+def test_a_folder_with_any_byte_changed_is_read_or_refused_in_one_line(tmp_path_factory, place, byte, kind):
+    folder = tmp_path_factory.mktemp("own")
+    folder_of(folder, "ids" if kind == "parquet" else kind)
+    if kind == "parquet":
+        streams = {path.stem: np.load(path) for path in (folder / "streams").iterdir()}
+        shutil.rmtree(folder / "streams")
+        names = [name for name, items in streams.items() for _ in items]
+        table = pyarrow.table({"stream": names, "item": np.concatenate(list(streams.values()))})
+        pyarrow.parquet.write_table(table, folder / "streams.parquet")
+    files = [folder / "questions.jsonl", folder / ("streams.parquet" if kind == "parquet" else "streams/s1.npy")]
+    path = files[place % 2]
+    data = bytearray(path.read_bytes())
+    data[place // 2 % len(data)] = byte
+    path.write_bytes(data)
+    try:
+        task = create(folder)
+        check_batch(task.shape, task.examples("train", np.arange(3)))
+    except MemjaxError as error:
+        assert "\n" not in str(error)

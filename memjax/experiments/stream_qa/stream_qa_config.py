@@ -71,9 +71,10 @@ class MemoryConfig:
             require(key not in sizes, f"{path}.{key} is not a setting of its own: it follows config.{source}")
         for key, size in sizes.items():
             check_range(size, f"{path}.{key}")
-        if mapping.get("name") in memories.registry:
+        name = mapping.get("name")
+        if isinstance(name, str) and name in memories.registry:
             with setting(path):
-                sizes = own_defaults(mapping["name"]) | new_names(memories.registry[mapping["name"]], sizes)
+                sizes = own_defaults(name) | new_names(memories.registry[name], sizes)
         common = {key: mapping[key] for key in ("name", "slots") if key in mapping}
         return typed(cls, common | {"sizes": sizes}, path)
 
