@@ -64,6 +64,7 @@ TABLES = {
     "buckets": ("bench_buckets", times.buckets),
     "serving": ("bench_serving", times.serving),
     "asked": ("bench_asked", times.asked),
+    "token_by_token": ("bench_token_by_token", times.token_by_token),
     "cost": ("bench_memories", times.memories_cost),
     "race": ("bench_memories", times.race),
     "worlds": ("bench_retention", times.worlds),

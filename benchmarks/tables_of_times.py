@@ -114,6 +114,18 @@ def asked(found: dict) -> list[str]:
     return lines
 
 
+def token_by_token(found: dict) -> list[str]:
+    """Where a CPU reads token by token sooner than by chunks, nothing being derived."""
+    lines = ["| numbers of a key | sequences | tokens | ms, by chunks | ms, token by token | ratio | quartiles |"]
+    lines.append("|---" * 7 + "|")
+    for row in found["rows"]:
+        chunks, each = (1000 * row[impl]["median"] for impl in ("closed_form", "sequential"))
+        ratio = row["closed_form/sequential"]
+        cells = f"{row['keys']} | {row['sequences']} | {row['tokens']:,} | {chunks:.1f} | {each:.1f}"
+        lines.append(f"| {cells} | {ratio['median']:.2f} | {ratio['q1']:.2f}-{ratio['q3']:.2f} |")
+    return lines
+
+
 def buckets(found: dict) -> list[str]:
     """What joint training gains by length buckets."""
     lines = [

@@ -110,7 +110,8 @@ class HeadMemory(nn.Module):
     def _write(self, state, scale, tokens, mask, reset):
         own = self.settings
         if own.deep:
-            out, state = deep_write(state, scale, *tokens, mask=mask, chunk=own.chunk, loss=own.loss, impl=own.impl)
+            impl = "closed_form" if own.impl == "auto" else own.impl
+            out, state = deep_write(state, scale, *tokens, mask=mask, chunk=own.chunk, loss=own.loss, impl=impl)
         else:
             out, state = ops.surprise_linear(
                 *tokens, state, mask=mask, reset=reset, gradient_at=own.gradient_at, loss=own.loss,

@@ -20,7 +20,7 @@ S = TypeVar("S", bound="SurpriseSettings")
 GRADIENTS = ("token", "chunk")
 DECAYS = ("token", "channel")
 BOUNDED = ("token", "write")
-IMPLS = ("closed_form", "pallas", "sequential")
+IMPLS = ("auto", "closed_form", "pallas", "sequential")
 
 
 @old_keyword("retention", new="time_constant")
@@ -57,8 +57,9 @@ class SurpriseSettings:
         decay_before_gradient: the gradient is taken at the memory that has forgotten already; for linear memories.
         decay: "token", a head forgets all of its memory alike; or "channel", each row of it, a channel of the keys, as
             a function of the token of its own; for linear memories.
-        impl: "closed_form"; "pallas", the same with a kernel for each chunk, for linear memories on one TPU or GPU; or
-            "sequential", token by token, for any loss with gradients at every token.
+        impl: "auto", as of `ops.surprise_linear`: what is fastest; "closed_form"; "pallas", the same with a kernel for
+            each chunk, for linear memories on one TPU or GPU; or "sequential", token by token, for any loss with
+            gradients at every token.
         dtype: of the products.
 
     Raises:
@@ -88,7 +89,7 @@ class SurpriseSettings:
     loss: LossName = "l2"
     decay_before_gradient: bool = False
     decay: Literal["token", "channel"] = "token"
-    impl: Literal["closed_form", "pallas", "sequential"] = "closed_form"
+    impl: Literal["auto", "closed_form", "pallas", "sequential"] = "auto"
     dtype: Any = jnp.float32
 
     renamed_keywords: ClassVar[dict[str, str]]

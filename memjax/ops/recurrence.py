@@ -30,6 +30,18 @@ def recomputed(step: Callable) -> Callable:
     return jax.checkpoint(step, prevent_cse=False, policy=keep)  # inside a scan nothing can be shared anyway
 
 
+def evaluated(alone: Callable, derived: Callable) -> Callable:
+    """`alone` where its values are all that is asked for, and `derived`, the same function, for derivatives and values.
+
+    >>> square = evaluated(lambda x: x * x, lambda x: x**2)
+    >>> square(3.0), jax.grad(square)(3.0).item()
+    (9.0, 6.0)
+    """
+    function = jax.custom_jvp(alone)
+    function.defjvp(lambda primals, tangents: jax.jvp(derived, primals, tangents))
+    return function
+
+
 def carry_like(state: PyTree, x: Array) -> PyTree:
     """The first state of a scan over x, bit for bit, with the type of the later ones.
 

@@ -10,7 +10,7 @@ from memjax.errors import require
 from memjax.ops import surprise_channels as channels
 from memjax.ops import surprise_chunk as chunk
 from memjax.ops.checked import checked
-from memjax.ops.recurrence import as_column
+from memjax.ops.recurrence import as_column, evaluated
 from memjax.ops.surprise_kernel import kernel_chunk
 from memjax.ops.surprise_losses import SLOPES, LossName
 from memjax.ops.surprise_recurrence import momentum_recurrence
@@ -27,7 +27,8 @@ from memjax.ops.surprise_state import (
 )
 from memjax.typing import Array, Bool, Float
 
-Impl = Literal["closed_form", "pallas", "associative", "sequential"]
+Impl = Literal["auto", "closed_form", "pallas", "associative", "sequential"]
+SMALL_KEYS = 32  # numbers of a key up to which a CPU writes token by token sooner than by products of matrices
 
 
 @checked
@@ -46,7 +47,7 @@ def surprise_linear(
     decay_before_gradient: bool = False,
     chunk_size: int = 64,
     loss: LossName = "l2",
-    impl: Impl = "closed_form",
+    impl: Impl = "auto",
 ) -> tuple[Float[Array, "L dv"], SurpriseState]:
     """Writes tokens into a matrix by gradient descent with momentum and forgetting, and reads it after each.
 
@@ -79,7 +80,9 @@ def surprise_linear(
         impl: "closed_form" solves a chunk by products of matrices, and stores a state per chunk for the gradient;
             "pallas" does so in one kernel, on a TPU or GPU (one device, or inside a `shard_map` that checks no varying
             axes), and is interpreted on a CPU, for tests; it has a first gradient alone. "associative" scans the affine
-            maps of the states, "sequential" goes token by token: both store a state per token.
+            maps of the states, "sequential" goes token by token: both store a state per token. "auto" is the closed
+            form; but where no derivative is asked for, a CPU goes token by token if keys have at most 32 numbers and
+            gradients are at every token, which takes it less time.
 
     Returns:
         What each token read, and the state after the last one.
@@ -122,19 +125,25 @@ def surprise_linear(
     tokens = tuple(x.astype(dtype) for x in (q, k, v, log_keep, log_momentum, lr, at))
     state = cast(state, dtype)
 
-    def step(anchor, state, tokens, mask):
+    def step(impl, anchor, state, tokens, mask):
         q, k, v, log_keep, log_momentum, lr, at = tokens
         if decay_before_gradient:  # here, where padding is no NaN any more
             at = as_column(at, log_keep) * jnp.exp(log_keep)
         return _CHUNKS[impl](anchor, *state, q, k, v, log_keep, log_momentum, lr, at, mask, slope=slope)
 
+    def write(impl, state, tokens, mask):
+        return over_chunks(partial(step, impl, None), state, tokens, mask, chunk_size)
+
+    alone = "closed_form" if impl == "auto" else impl
     if anchored:
-        state, out = over_anchored_chunks(step, state, tokens, mask, chunk_size)
+        state, out = over_anchored_chunks(partial(step, alone), state, tokens, mask, chunk_size)
+        return out.astype(v.dtype), state
+    first = (state.memory, state.momentum)
+    if impl == "auto" and k.shape[1] <= SMALL_KEYS and jax.default_backend() == "cpu":
+        end, out = evaluated(partial(write, "sequential"), partial(write, alone))(first, tokens, mask)
     else:
-        first = (state.memory, state.momentum)
-        end, out = over_chunks(partial(step, None), first, tokens, mask, chunk_size)
-        state = SurpriseState(*end)
-    return out.astype(v.dtype), state
+        end, out = write(alone, first, tokens, mask)
+    return out.astype(v.dtype), SurpriseState(*end)
 
 
 def _deltas(anchor, k, v, at, slope):

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from memjax.ops.recurrence import saved
 from memjax.ops.surprise_chunk import exact, unit_lower_inverse
 from memjax.typing import Array, Bool, Float
 
@@ -155,7 +154,7 @@ def closed_form(
     product = whole.product[:, :length, :length]
     if deltas is None:
         # Kept for the gradient: only C numbers a token.
-        deltas = exact(saved(unit_lower_inverse(product[1])), of_start[length:] - v)
+        deltas = exact(unit_lower_inverse(product[1]), of_start[length:] - v)
     out = of_start[:length] - exact(product[0], deltas)
 
     told = jnp.concatenate([whole.in_memory[:length], whole.in_momentum[:length]], axis=1)

@@ -126,12 +126,10 @@ def residuals(
     `c`: of the memory at which the gradient is taken, so that row t of its weight reaches tokens i < t.
     """
     coupling = c.weight * exact(k, k.T)
-    # Kept for the gradient: only C numbers a token.
-    inverse = saved(unit_lower_inverse(coupling))
-    return exact(inverse, start_read(c, k, memory, momentum) - v)
+    return exact(unit_lower_inverse(coupling), start_read(c, k, memory, momentum) - v)
 
 
-@jax.custom_vjp
+@jax.custom_jvp
 def unit_lower_inverse(strict: Float[Array, "C C"]) -> Float[Array, "C C"]:
     """`(I + strict)^-1` for a strictly lower triangular matrix, in products of matrices alone.
 
@@ -166,16 +164,11 @@ def _leaf_inverse(strict: Array) -> Array:
     return inverse
 
 
-def _forward(strict: Array) -> tuple[Array, Array]:
-    inverse = unit_lower_inverse(strict)
-    return inverse, inverse
-
-
-def _backward(inverse: Array, cotangent: Array) -> tuple[Array]:
-    return (-jnp.tril(exact(inverse.T, exact(cotangent, inverse.T)), -1),)
-
-
-unit_lower_inverse.defvjp(_forward, _backward)
+@unit_lower_inverse.defjvp
+def _derivative(strict: tuple[Array], change: tuple[Array]) -> tuple[Array, Array]:
+    """`d (I + L)^-1 = -(I + L)^-1 dL (I + L)^-1`: of the inverse alone, which is kept for the gradient."""
+    inverse = saved(unit_lower_inverse(*strict))  # only C numbers a token
+    return inverse, -exact(inverse, exact(jnp.tril(*change, -1), inverse))
 
 
 def exact(a: Array, b: Array) -> Array:

@@ -15,6 +15,7 @@ from oracles.checking import assert_close
 from memjax import memories
 from memjax.experiments.arguments import read_settings
 from memjax.experiments.prepare import prepare
+from memjax.ops.surprise import SMALL_KEYS
 
 ROOT = Path(__file__).parents[2]
 SPREAD = {"median", "q1", "q3", "min", "max"}
@@ -419,6 +420,23 @@ def test_bench_asked_runs_and_writes_what_it_found(tmp_path):
     assert found["ratio"].keys() == found["anew_ratio"].keys() == SPREAD and found["ratio"]["min"] > 0
     table = script("tables_of_times").asked(found)
     assert len(table) == 5 and len({line.count("|") for line in table}) == 1
+
+
+@pytest.mark.slow
+def test_bench_token_by_token_runs_and_writes_what_it_found(tmp_path):
+    found = quick_run("bench_token_by_token", tmp_path)
+    (row,) = found["rows"]
+    assert (row["keys"], row["sequences"], row["tokens"]) == (4, 2, 8)
+    assert row["closed_form/sequential"].keys() == SPREAD and row["sequential"]["median"] > 0
+    table = script("tables_of_times").token_by_token(found)
+    assert len(table) == 3 and len({line.count("|") for line in table}) == 1
+
+
+def test_keys_are_small_where_a_cpu_was_measured_to_read_token_by_token_sooner():
+    rows = json.loads((ROOT / "results" / "bench_token_by_token.json").read_text())["rows"]
+    sooner = {row["keys"] for row in rows if row["closed_form/sequential"]["q1"] > 1}
+    later = {row["keys"] for row in rows if row["closed_form/sequential"]["q3"] < 1}
+    assert max(sooner) == SMALL_KEYS and min(later) > SMALL_KEYS and not sooner & later
 
 
 @pytest.fixture(scope="module")

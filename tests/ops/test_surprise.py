@@ -18,7 +18,7 @@ from oracles.surprise import DK, DV, tokens
 from memjax import MemjaxError, ops
 
 DEEP = ("closed_form", "associative", "sequential")
-LINEAR = (*DEEP, "pallas")
+LINEAR = ("auto", *DEEP, "pallas")
 KINDS = {
     "token": {"gradient_at": "token"},
     "chunk": {"gradient_at": "chunk"},
@@ -80,11 +80,12 @@ def written_in_parts(write, arrays, cuts, state):
     seed=st.integers(0, 99),
     gradient_at=st.sampled_from(["token", "chunk"]),
     known=st.booleans(),
+    impl=st.sampled_from(["auto", "closed_form"]),
 )
-def test_a_stream_cut_anywhere_is_one_call(cuts, size, seed, gradient_at, known):
+def test_a_stream_cut_anywhere_is_one_call(cuts, size, seed, gradient_at, known, impl):
     """Also under jit, where it is not known how much of a chunk a state has taken in."""
     arrays, state = tokens(np.random.default_rng(seed), 12), start(np.random.default_rng(seed))
-    write = functools.partial(ops.surprise_linear, gradient_at=gradient_at, chunk_size=size)
+    write = functools.partial(ops.surprise_linear, gradient_at=gradient_at, chunk_size=size, impl=impl)
     with jax.enable_x64(True):
         got = written_in_parts(write if known else jax.jit(write), arrays, cuts, state)
     assert_close(got, expected(arrays, state, np.ones(12), gradient_at, size), 1e-10)
@@ -214,17 +215,17 @@ def test_without_momentum_and_with_decay_first_it_is_gated_deltanet(rng):
             out.append(q[t] @ memory)
         with jax.enable_x64(True):
             arrays = cast((q, k, v, keep, momentum, lr), jnp.float64)
-            got, state = ops.surprise_linear(*arrays, decay_before_gradient=True, chunk_size=4)
+            got, state = ops.surprise_linear(*arrays, decay_before_gradient=True, chunk_size=4, impl="closed_form")
         assert_close((got, state.memory), (np.stack(out), memory), 1e-12)
 
 
 def test_bfloat16_inputs_have_a_float32_state_and_are_near_float64(rng):
     arrays = tokens(rng, 64)
     rounded = cast(arrays, jnp.bfloat16)
-    out, state = ops.surprise_linear(*rounded, chunk_size=16)
+    out, state = ops.surprise_linear(*rounded, chunk_size=16, impl="closed_form")
     assert out.dtype == jnp.bfloat16 and state.memory.dtype == jnp.float32
     exact = cast(jax.tree.map(lambda x: np.asarray(x, np.float64), rounded), jnp.float32)
-    wanted = ops.surprise_linear(*exact, chunk_size=16)
+    wanted = ops.surprise_linear(*exact, chunk_size=16, impl="closed_form")
     assert_close(state, wanted[1], 1e-6)
     assert_close(out, wanted[0], 0.01)
 
@@ -243,9 +244,10 @@ def test_correlated_keys_stay_finite_in_token_mode_whatever_the_chunk(rng):
     assert not jnp.abs(ops.surprise_linear(*arrays, chunk_size=64, gradient_at="chunk")[0]).max() < 1e3
 
 
-def test_the_gradient_keeps_no_state_per_token(rng):
+@pytest.mark.parametrize("dk", [32, 64])
+def test_the_gradient_keeps_no_state_per_token(rng, dk):
     """Only those between chunks: else 2,048 tokens of two 64 x 64 matrices would take 67 MB."""
-    arrays = cast(tokens(rng, 2048, dk=64, dv=64), jnp.float32)
+    arrays = cast(tokens(rng, 2048, dk=dk, dv=64), jnp.float32)
 
     def loss(arrays):
         return ops.surprise_linear(*arrays, chunk_size=64)[0].sum()
@@ -254,13 +256,46 @@ def test_the_gradient_keeps_no_state_per_token(rng):
     assert temp < 12e6
 
 
+@pytest.mark.parametrize(("dk", "by_chunks"), [(32, (False, True)), (33, (True, True))])
+def test_small_keys_are_written_token_by_token_unless_a_derivative_is_asked_for(dk, by_chunks):
+    """That of chunks has matrices of C x C."""
+    arrays = (*(jnp.zeros((12, dk)) for _ in range(3)), *(jnp.zeros(12) for _ in range(3)))
+
+    def read(arrays):
+        return ops.surprise_linear(*arrays, chunk_size=6)[0].sum()
+
+    programs = [jax.jit(f).lower(arrays).as_text() for f in (read, jax.grad(read))]
+    assert tuple("tensor<6x6xf32>" in program for program in programs) == by_chunks
+
+
+@pytest.mark.parametrize("by_channel", [False, True])
+@pytest.mark.parametrize("impl", ["auto", "closed_form"])
+def test_all_derivatives_are_those_of_the_plain_recurrence(rng, impl, by_channel):
+    """Forward, backward, and backward of forward; the gradient alone against float64: test_every_op.py."""
+    arrays = [jnp.asarray(x) for x in cast(tokens(rng, 7), jnp.float32)]
+    if by_channel:
+        arrays[3] = -jnp.abs(jnp.asarray(rng.normal(size=(7, DK)), jnp.float32))
+    ways = [jnp.asarray(rng.normal(size=x.shape), jnp.float32) for x in arrays]
+
+    def read(impl, arrays):
+        out, state = ops.surprise_linear(*arrays, chunk_size=4, impl=impl)
+        return jnp.sin(out).sum() + jnp.cos(state.memory).sum()
+
+    def derivatives(impl):
+        along = lambda arrays: jax.jvp(functools.partial(read, impl), (arrays,), (ways,))  # noqa: E731
+        return along(arrays), jax.grad(lambda arrays: along(arrays)[1])(arrays)
+
+    run = jax.jit(derivatives, static_argnums=0)
+    assert_close(run(impl), run("sequential"), 1e-4)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"chunk_size": 0}, "chunk_size must be a whole number of at least 1, not 0"),
         ({"chunk_size": 2.5}, "chunk_size must be a whole number"),
         ({"gradient_at": "tokens"}, "unknown gradient_at 'tokens'; did you mean 'token'"),
-        ({"impl": "fast"}, "unknown impl 'fast'; known: associative, closed_form"),
+        ({"impl": "fast"}, "unknown impl 'fast'; known: associative, auto, closed_form"),
         ({"log_keep": np.full(4, 0.5)}, "log_keep must be the log of a gate in .0, 1.*0.5"),
         ({"log_keep": np.full(4, np.nan)}, "log_keep must be the log of a gate"),
         ({"lr": np.full(4, -0.5)}, "lr must be finite and at least 0.*-0.5"),

@@ -445,6 +445,7 @@ CASES = (
         "momentum_recurrence by channel": momentum_recurrence("associative", by_channel=True),
         "momentum_recurrence by channel, sequential": momentum_recurrence("sequential", by_channel=True),
         "surprise_linear": surprise_linear("token", "closed_form"),
+        "surprise_linear auto": surprise_linear("token", "auto"),
         "surprise_linear associative": surprise_linear("token", "associative"),
         "surprise_linear sequential": surprise_linear("token", "sequential"),
         "surprise_linear decay first": surprise_linear("token", "closed_form", decay_before_gradient=True),
