@@ -77,9 +77,10 @@ class HeadMemory(nn.Module):
         scale = self.scale if own.deep else None
         memory = (state.memory, state.momentum, state.anchor)
         tokens = (q, k, v, log_keep, log_momentum, lr)
-        read, memory = jax.vmap(one_head, (0, 0, *[1] * 6), (1, 0))(memory, scale, *tokens)
-        if own.gradient_at == "chunk":
-            memory = (*memory, (within + len(x)) % own.chunk)
+        # Of all heads alike, and known to be so: how far into a chunk they are.
+        read, memory = jax.vmap(one_head, (0, 0, *[1] * 6), (1, (0, 0, 0, None)))(memory, scale, *tokens)
+        if own.gradient_at == "chunk" and reset is None:
+            memory = (*memory[:3], (within + len(x)) % own.chunk)  # a number, where the state's is one
         return read, ops.SurpriseState(*memory)
 
     def read_gates(self, x: Float[Array, "L d"]) -> tuple[Array, Array, Array]:
@@ -117,7 +118,7 @@ class HeadMemory(nn.Module):
                 *tokens, state, mask=mask, reset=reset, gradient_at=own.gradient_at, loss=own.loss,
                 decay_before_gradient=own.decay_before_gradient, chunk_size=own.chunk, impl=own.impl,
             )  # fmt: skip
-        return out, (state.memory, state.momentum, state.anchor)
+        return out, (state.memory, state.momentum, state.anchor, state.within)
 
     def ask(self, weights: PyTree, q: Float[Array, "L H dh"]) -> Float[Array, "L H dh"]:
         """What memories with these weights say to q, which is made as long as 1; nothing is written."""

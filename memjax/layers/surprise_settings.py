@@ -194,9 +194,8 @@ def check_reset(settings: SurpriseSettings, reset: Array | None, length: int) ->
     """Raises `MemjaxError` where the borders of documents within a row cannot be what rows of their own are."""
     check_documents(reset, length)
     require(
-        reset is None or (settings.gradient_at == "token" and not settings.persistent),
-        "reset is for gradient_at=token without persistent tokens, for chunks and what is in front begin with a row; "
-        "give each document a row of its own",
+        reset is None or not (settings.deep or settings.persistent),
+        "reset is for linear memories without persistent tokens; give each document a row of its own",
     )
 
 

@@ -23,6 +23,7 @@ from memjax.ops.surprise_state import (
     check_state,
     over_anchored_chunks,
     over_chunks,
+    over_documents,
     state_dtype,
 )
 from memjax.typing import Array, Bool, Float
@@ -67,7 +68,8 @@ def surprise_linear(
         state: to go on from; zeros, if not given.
         mask: which tokens are no padding; the others write nothing and read 0.
         reset: before which tokens the memory becomes empty, as for the first token of each document of several in a
-            row; padding resets nothing. With gradient_at="token".
+            row; padding resets nothing. With gradient_at="chunk" the chunks of a document are counted from there, which
+            takes twice the products.
         gradient_at: "token", the recurrence as it stands: chunk_size is then a matter of speed alone. "chunk" takes
             every gradient at the memory where its chunk of `chunk_size` tokens began, as is published for training; it
             is another function for each chunk size, and unstable for large ones unless `lr` is small. Either way a
@@ -108,11 +110,6 @@ def surprise_linear(
         "surprise_linear: impl='pallas' has no log_keep for each channel; take impl='closed_form', or log_keep [L]",
     )
     dtype, anchored = state_dtype(q, k, v), gradient_at == "chunk"
-    require(
-        reset is None or not anchored,
-        "surprise_linear: reset is for gradient_at='token', whose chunks do not matter; per chunk write one document a "
-        "call",
-    )
     start = jnp.zeros((k.shape[1], v.shape[1]), dtype)
     state = state or SurpriseState(start, start)
     check_state(state, start, chunk_size if anchored else None)
@@ -135,8 +132,16 @@ def surprise_linear(
         return over_chunks(partial(step, impl, None), state, tokens, mask, chunk_size)
 
     alone = "closed_form" if impl == "auto" else impl
+
+    def step_of_documents(anchor, state, tokens, mask, fresh):
+        *others, at = tokens
+        return step(alone, anchor, state, (*others, jnp.where(fresh, 0, at)), mask)
+
     if anchored:
-        state, out = over_anchored_chunks(partial(step, alone), state, tokens, mask, chunk_size)
+        if reset is None:
+            state, out = over_anchored_chunks(partial(step, alone), state, tokens, mask, chunk_size)
+        else:
+            state, out = over_documents(step_of_documents, state, tokens, reset, mask, chunk_size)
         return out.astype(v.dtype), state
     first = (state.memory, state.momentum)
     if impl == "auto" and k.shape[1] <= SMALL_KEYS and jax.default_backend() == "cpu":

@@ -176,5 +176,54 @@ def over_anchored_chunks(
     return SurpriseState(memory, momentum, anchor, (within + length) % chunk_size), out
 
 
+def over_documents(
+    step: Callable[[PyTree, PyTree, PyTree, Bool[Array, "C"], Bool[Array, "C"]], tuple[PyTree, Float[Array, "C dv"]]],
+    state: SurpriseState,
+    tokens: PyTree,
+    reset: Bool[Array, "L"],
+    mask: Bool[Array, "L"] | None,
+    chunk_size: int,
+) -> tuple[SurpriseState, Float[Array, "L dv"]]:
+    """`over_anchored_chunks` of several documents, each with chunks that are counted from its own first token.
+
+    In as many tokens as a chunk has, a document that goes on crosses one border at most; the tokens before it are one
+    step, those behind it another. One that begins there crosses none: its anchor is the empty memory.
+
+    Args:
+        step: `step(anchor, (memory, momentum), tokens, mask, fresh)`, where `fresh` tokens have the empty anchor.
+        state: to go on from.
+        tokens: at least one.
+        reset: the first tokens of documents.
+        mask: which tokens are no padding; padding has its place in a chunk, and begins no document.
+        chunk_size: of all chunks.
+    """
+    length = len(reset)
+    size = min(chunk_size, length)
+    within = jnp.asarray(0 if state.within is None else state.within, jnp.int32)
+    anchor = state.memory if state.anchor is None else state.anchor
+    nothing = jax.tree.map(jnp.zeros_like, state.memory)
+
+    def one(carry: PyTree, tokens: PyTree, mask: Array) -> tuple[PyTree, Array]:
+        state, anchor, within, left = carry
+        tokens, begins = tokens
+        begins, place = (begins > 0) & mask, jnp.arange(size)
+        fresh = jnp.cumsum(begins) > 0
+        behind = fresh | (within + place >= chunk_size)
+        state, out = step(anchor, state, tokens, mask & ~behind, fresh)
+        border = state[0]
+        state, more = step(border, state, tokens, mask & behind, fresh)
+        taken = jnp.minimum(left, size)
+        begun = jnp.max(jnp.where(begins, place, -1))
+        own = jnp.where(begun < 0, within, -begun) + taken  # tokens since the document's last border before these
+        anchor = _where(begun < 0, _where(own < chunk_size, anchor, border), nothing)
+        anchor = _where(own == chunk_size, state[0], anchor)
+        return (state, anchor, own % chunk_size, left - size), jnp.where(behind[:, None], more, out)
+
+    carry = ((state.memory, state.momentum), anchor, within, jnp.asarray(length, jnp.int32))
+    starts = reset.astype(jax.tree.leaves(tokens)[0].dtype)
+    ((memory, momentum), anchor, within, _), out = over_chunks(one, carry, (tokens, starts), mask, size)
+    return SurpriseState(memory, momentum, anchor, within), out
+
+
 def _where(condition: Bool[Array, ""] | bool, a: PyTree, b: PyTree) -> PyTree:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), a, b)

@@ -139,8 +139,13 @@ RESETTING = {
     "LMM, l3": LMM(WIDTH, HEADS, loss="l3", impl="sequential"),
     "LMM, decay first": LMM(WIDTH, HEADS, decay_before_gradient=True),
     "LMM, KDA": LMM(WIDTH, HEADS, **rule("kda"), chunk=3),
+    "LMM, per chunk": LMM(WIDTH, HEADS, gradient_at="chunk", chunk=4),
+    "LMM, one chunk": LMM(WIDTH, HEADS, gradient_at="chunk", chunk=16),
+    "LMM, huber": LMM(WIDTH, HEADS, loss="huber", gradient_at="chunk", chunk=3),
+    "LMM, by channel and chunk": LMM(WIDTH, HEADS, decay="channel", gradient_at="chunk", chunk=3),
     "MAG": MAG(WIDTH, HEADS, window=WINDOW),
     "MAL": MAL(WIDTH, HEADS, window=WINDOW, chunk=3),
+    "MAL, per chunk": MAL(WIDTH, HEADS, window=WINDOW, gradient_at="chunk", chunk=3),
 }
 
 
