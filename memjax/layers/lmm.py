@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 
 from memjax import ops
+from memjax.layers.documents import by_token
 from memjax.layers.head_memory import HeadMemory
-from memjax.layers.stream_state import check_stream, persistent_tokens
-from memjax.layers.surprise_settings import SurpriseLayer, check_reset
+from memjax.layers.stream_state import check_documents, check_stream, persistent_tokens
+from memjax.layers.surprise_settings import SurpriseLayer
 from memjax.memories.surprise import EPSILON
 from memjax.typing import Array, Bool, Float, Int
 
@@ -65,18 +66,26 @@ class LMM(SurpriseLayer):
         state: SurpriseLayerState | None = None,
         *,
         reset: Bool[Array, "L"] | None = None,
+        fresh: SurpriseLayerState | None = None,
     ) -> tuple[Float[Array, "L d"], SurpriseLayerState]:
         """What every token reads, and the state.
 
         Args:
             x: the tokens.
             state: to go on from.
-            reset: the first tokens of documents, before which the memory becomes empty; with gradient_at="token".
+            reset: the first tokens of documents, each of which is read as in a row of its own. A linear memory without
+                persistent tokens reads them as without, but with gradient_at="chunk" it takes twice the products; other
+                memories go token by token.
+            fresh: the state that documents begin in; if not given, that of a stream.
         """
         check_stream(self, x, state, self.empty())
-        check_reset(self, reset, len(x))
+        check_documents(reset, len(x))
         state = self.initial_state() if state is None else state
-        return self.part(x, state, reset=reset) if x.shape[0] else (x, state)
+        if not x.shape[0]:
+            return x, state
+        if reset is None or not (self.deep or self.persistent or fresh is not None):
+            return self.part(x, state, reset=reset)
+        return by_token(self, LMM.part, x, state, reset, self.initial_state() if fresh is None else fresh)
 
     def part(
         self,

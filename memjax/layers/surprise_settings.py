@@ -12,9 +12,8 @@ import jax.numpy as jnp
 from memjax.checks import at_least, check_scales, check_whole, one_of
 from memjax.deprecated import old_keyword
 from memjax.errors import require
-from memjax.layers.stream_state import check_documents
 from memjax.ops.surprise_losses import SLOPES, LossName
-from memjax.typing import Any, Array
+from memjax.typing import Any
 
 S = TypeVar("S", bound="SurpriseSettings")
 GRADIENTS = ("token", "chunk")
@@ -188,15 +187,6 @@ def check_horizon(horizon: float, name: str) -> None:
     """Raises `MemjaxError` for what is no number of tokens above 1, and not 0 either; name: of the setting."""
     sound = isinstance(horizon, (int, float)) and (horizon == 0 or 1 < horizon < math.inf)
     require(sound, f"{name} must be above 1, or 0 for none, not {horizon}")
-
-
-def check_reset(settings: SurpriseSettings, reset: Array | None, length: int) -> None:
-    """Raises `MemjaxError` where the borders of documents within a row cannot be what rows of their own are."""
-    check_documents(reset, length)
-    require(
-        reset is None or not (settings.deep or settings.persistent),
-        "reset is for linear memories without persistent tokens; give each document a row of its own",
-    )
 
 
 def _with_settings(doc: str) -> str:

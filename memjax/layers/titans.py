@@ -9,9 +9,10 @@ import jax.numpy as jnp
 from memjax import ops
 from memjax.checks import at_least, check_whole
 from memjax.errors import require
+from memjax.layers.documents import by_token
 from memjax.layers.lmm import LMM, SurpriseLayerState
-from memjax.layers.stream_state import check_init, check_stream, persistent_tokens
-from memjax.layers.surprise_settings import SurpriseLayer, check_reset
+from memjax.layers.stream_state import check_documents, check_init, check_stream, persistent_tokens
+from memjax.layers.surprise_settings import SurpriseLayer
 from memjax.layers.window_attention import WindowAttention, WindowState, attend
 from memjax.memories.memory import scan_module
 from memjax.memories.surprise import EPSILON
@@ -72,10 +73,11 @@ class MAG(SurpriseLayer):
         self, x: Float[Array, "L d"], state: BothState | None = None, *, reset: Bool[Array, "L"] | None = None
     ) -> tuple[Float[Array, "L d"], BothState]:
         """What comes out for every token, and the state; reset: as of `LMM`."""
-        check_reset(self, reset, len(x))
+        check_documents(reset, len(x))
         state = _both(self, x, state)
         attended, attention = self.attention(x, state.attention, self.in_front, reset=reset)
-        remembered, memory = self.memory(x, state.memory, reset=reset)
+        fresh = self.memory(self.in_front)[1] if self.persistent else None
+        remembered, memory = self.memory(x, state.memory, reset=reset, fresh=fresh)
         return self.norms[0](attended) * nn.silu(self.norms[1](remembered)), BothState(attention, memory)
 
 
@@ -112,9 +114,10 @@ class MAL(SurpriseLayer):
         self, x: Float[Array, "L d"], state: BothState | None = None, *, reset: Bool[Array, "L"] | None = None
     ) -> tuple[Float[Array, "L d"], BothState]:
         """What comes out for every token, and the state; reset: as of `LMM`."""
-        check_reset(self, reset, len(x))
+        check_documents(reset, len(x))
         state = _both(self, x, state)
-        remembered, memory = self.memory(x, state.memory, reset=reset)
+        fresh = self.memory(self.in_front)[1] if self.persistent else None
+        remembered, memory = self.memory(x, state.memory, reset=reset, fresh=fresh)
         in_front = self.norm(self.in_front + self.memory(self.in_front)[0])
         attended, attention = self.attention(self.norm(x + remembered), state.attention, in_front, reset=reset)
         return remembered + attended, BothState(attention, memory)
@@ -178,14 +181,18 @@ class MAC(SurpriseLayer):
     def __call__(
         self, x: Float[Array, "L d"], state: ContextState | None = None, *, reset: Bool[Array, "L"] | None = None
     ) -> tuple[Float[Array, "L d"], ContextState]:
-        """What comes out for every token, and the state; it has no documents in a row, so that reset stays None."""
-        check_stream(self, x, state, self.initial_state())
-        require(
-            reset is None, "reset is not for MAC, whose segments begin with a row; give each document a row of its own"
-        )
-        length, state = x.shape[0], self.initial_state() if state is None else state
-        if not length:
+        """What comes out for every token, and the state; reset: as of `LMM`, token by token."""
+        fresh = self.initial_state()
+        check_stream(self, x, state, fresh)
+        check_documents(reset, len(x))
+        state = fresh if state is None else state
+        if not x.shape[0]:
             return x, state
+        return self.part(x, state) if reset is None else by_token(self, MAC.part, x, state, reset, fresh)
+
+    def part(self, x: Float[Array, "L d"], state: ContextState) -> tuple[Float[Array, "L d"], ContextState]:
+        """Tokens of one document."""
+        length = x.shape[0]
         # The tokens may begin anywhere in a segment: they are moved to their places in as many as they can touch.
         start, total = state.filled, self.window * (1 + -(-(length - 1) // self.window))
         x = jax.lax.dynamic_update_slice_in_dim(jnp.zeros((total, self.width), x.dtype), x, start, axis=0)

@@ -146,6 +146,13 @@ RESETTING = {
     "MAG": MAG(WIDTH, HEADS, window=WINDOW),
     "MAL": MAL(WIDTH, HEADS, window=WINDOW, chunk=3),
     "MAL, per chunk": MAL(WIDTH, HEADS, window=WINDOW, gradient_at="chunk", chunk=3),
+    # Token by token:
+    "LMM, deep": LMM(WIDTH, HEADS, **DEEP, chunk=3),
+    "LMM, in front": LMM(**SIZES),
+    "MAC": MAC(WIDTH, HEADS, window=WINDOW),
+    "MAC, deep, in front": MAC(**SIZES, window=WINDOW, **DEEP, chunk=WINDOW),
+    "MAG, in front": MAG(**SIZES, window=WINDOW, gradient_at="chunk", chunk=3),
+    "MAL, deep, in front": MAL(**SIZES, window=WINDOW, **DEEP, chunk=3),
 }
 
 
@@ -190,16 +197,7 @@ def test_documents_in_one_row_are_what_they_are_in_rows_of_their_own(name, start
         assert_close(slopes[1], slopes[0], 2e-4)
 
 
-@pytest.mark.parametrize(
-    "layer",
-    [LMM(**SIZES), LMM(WIDTH, HEADS, gradient_at="chunk"), MAG(**SIZES, window=WINDOW), MAC(WIDTH, HEADS, window=2)],
-)
-def test_documents_in_one_row_where_they_cannot_be_are_one_line(layer):
-    with pytest.raises(MemjaxError, match=r"reset is .*; give each document a row of its own"):
-        layer.init(jax.random.key(0), tokens(), reset=jnp.zeros(L, bool))
-
-
-@pytest.mark.parametrize("name", ["attention", "LMM", "MAG", "MAL"])
+@pytest.mark.parametrize("name", ["attention", "LMM", "MAC", "MAG", "MAL"])
 @pytest.mark.parametrize(
     "reset",
     [jnp.zeros(L - 1, bool), jnp.zeros(L), jnp.array([3, 5]), jnp.array(True), True, [True], jnp.zeros((L, L), bool)],

@@ -1,0 +1,42 @@
+"""Documents in one row, for layers that can read one alone at a time: token by token, each in a state of its own."""
+
+from collections.abc import Callable
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from memjax.memories.memory import scan_module
+from memjax.typing import Array, Bool, Float, State
+
+
+def by_token(
+    layer: nn.Module,
+    read: Callable[[nn.Module, Float[Array, "1 d"], State], tuple[Float[Array, "1 d"], State]],
+    x: Float[Array, "L d"],
+    state: State,
+    reset: Bool[Array, "L"],
+    fresh: State,
+) -> tuple[Float[Array, "L d"], State]:
+    """What `read(layer, token, state)` says of every token, where each document begins in a fresh state.
+
+    A scan over the tokens, whose gradient keeps a state for each.
+
+    Args:
+        layer: whose parameters `read` uses.
+        read: of one token.
+        x: the tokens.
+        state: to go on from.
+        reset: the first tokens of documents.
+        fresh: in which they begin.
+    """
+
+    def step(layer: nn.Module, carry: tuple[State, State], inputs: tuple[Array, Array]) -> tuple:
+        (state, fresh), (token, begins) = carry, inputs
+        state = jax.tree.map(lambda new, old: jnp.where(begins, new, old), fresh, state)
+        out, state = read(layer, token[None], state)
+        return (state, fresh), out[0]
+
+    carry = jax.tree.map(jnp.asarray, (state, fresh))
+    (state, _), out = scan_module(step, layer)(layer, carry, (x, reset))
+    return out, state
