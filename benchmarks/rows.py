@@ -31,9 +31,11 @@ LAYERS = {
     "attention": "attention",
     "LMM no momentum": "lmm",
     "LMM no forgetting": "lmm",
+    "LMM no convolution": "lmm",
     **{row: f"lmm,rule={rule}" for row, rule in RULE_ROWS.items()},
 }
 RECALL = LAYERS | {"MAL twice the steps": "mal --config.training.steps=3000"}
+RECALL |= {f"{row} persistent": f"{LAYERS[row]} --config.model.persistent=4" for row in ("LMM", "MAG")}
 RECALL |= {f"{row} whole tokens bounded": LAYERS[row] for row in ("LMM", "MAC", "MAG", "MAL")}
 RECALL |= {
     f"{row} whole tokens bounded twice the steps": f"{LAYERS[row]} --config.training.steps=3000"
@@ -57,6 +59,7 @@ WITHOUT = {
     "no momentum": "--config.model.momentum=False",
     "whole tokens bounded": "--config.model.bounded=token",
     "no forgetting": "--config.model.forgetting=False",
+    "no convolution": "--config.model.convolution=False",
     "no pieces": "--config.task.pieces=1 --config.task.train=100000 --config.training.steps=1000",
     "short first layer": "--config.model.lower_horizon=32.0",
     "one horizon": "--config.model.lower_horizon=0.0",

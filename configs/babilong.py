@@ -82,8 +82,9 @@ def get_config(arg: str = "lmm") -> ConfigDict:
 def layer_sizes(layer: str, name: str) -> ConfigDict:
     """The model of a layer and of a rule, as in configs/needle.py."""
     model = ConfigDict({"layer": layer, "width": 64, "depth": 2, "heads": 2, "hidden": 128, "window": 32})
-    model.update(persistent=0, momentum=True, forgetting=True, time_constant=1000.0, dropout=0.0, carry_state=0.0)
-    model.update(lower_horizon=0.0, gate_cost=0.0, dtype="float32", gradient_at="token", chunk=32)
+    model.update(persistent=0, momentum=True, forgetting=True, convolution=True, time_constant=1000.0)
+    model.update(dropout=0.0, carry_state=0.0, lower_horizon=0.0, gate_cost=0.0, dtype="float32")
+    model.update(gradient_at="token", chunk=32)
     model.update(memory_layers=1, expansion=2, memory_norm=False, horizon=0.0, rate_bound=0.0, bounded="write")
     model.update(loss="l2", decay_before_gradient=False, decay="token", impl="closed_form")
     model.update(rule(name))

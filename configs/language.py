@@ -35,7 +35,7 @@ def get_config(arg: str = "ptb") -> ConfigDict:
 
     config.model = ConfigDict({"layer": values["layer"], "width": 200 if words else 128, "depth": 2, "heads": 4})
     config.model.update(hidden=400 if words else 256, window=64, persistent=0)
-    config.model.update(momentum=True, forgetting=True, time_constant=1000.0)
+    config.model.update(momentum=True, forgetting=True, convolution=True, time_constant=1000.0)
     config.model.update(gradient_at="token", chunk=32)
     config.model.update(memory_layers=1, expansion=2, memory_norm=False, horizon=0.0, rate_bound=0.0, bounded="write")
     config.model.update(loss="l2", decay_before_gradient=False, decay="token", impl="closed_form")

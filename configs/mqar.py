@@ -36,7 +36,7 @@ def get_config(arg: str = "64x4") -> ConfigDict:
     config.model = ConfigDict({"layer": values["layer"], "width": values["width"], "depth": 2})
     config.model.update(heads=values["heads"], hidden=0, window=16, persistent=0, dropout=0.0)
     config.model.update(carry_state=0.0, lower_horizon=0.0, gate_cost=0.0)
-    config.model.update(momentum=True, forgetting=True, time_constant=1000.0, dtype="float32")
+    config.model.update(momentum=True, forgetting=True, convolution=True, time_constant=1000.0, dtype="float32")
     config.model.update(gradient_at="token", chunk=16)
     config.model.update(memory_layers=1, expansion=2, memory_norm=False, horizon=0.0, rate_bound=0.0, bounded="write")
     config.model.update(loss="l2", decay_before_gradient=False, decay="token", impl="closed_form")

@@ -36,6 +36,7 @@ def get_config(arg: str = "lmm") -> ConfigDict:
         persistent=0,
         momentum=True,
         forgetting=True,
+        convolution=True,
         time_constant=1000.0,
         dropout=0.0,
         carry_state=0.0,

@@ -14,12 +14,14 @@ from memjax.layers.surprise_settings import SurpriseLayer
 from memjax.memories.surprise import EPSILON
 from memjax.typing import Array, Bool, Float, Int
 
+TAPS = 4  # tokens that the convolution spans
+
 
 class SurpriseLayerState(NamedTuple):
     """The memory of every head, and the last inputs of the convolution."""
 
     memory: ops.SurpriseState
-    recent: Float[Array, "3 d3"]
+    recent: Float[Array, "R d3"]
 
 
 class LMM(SurpriseLayer):
@@ -47,7 +49,8 @@ class LMM(SurpriseLayer):
     def setup(self):
         self.remember = HeadMemory(self.settings)
         self.project = nn.Dense(3 * self.width, use_bias=False, dtype=self.dtype)
-        self.taps = self.param("taps", nn.initializers.normal(0.5), (4, 3 * self.width))
+        if self.convolution:
+            self.taps = self.param("taps", nn.initializers.normal(0.5), (TAPS, 3 * self.width))
         self.norm = nn.RMSNorm(EPSILON, dtype=self.dtype)
         self.open = nn.Dense(self.width, use_bias=False, dtype=self.dtype)
         self.out = nn.Dense(self.width, use_bias=False, dtype=self.dtype)
@@ -58,7 +61,8 @@ class LMM(SurpriseLayer):
 
     def empty(self) -> SurpriseLayerState:
         """That of a layer which has read nothing, not even its persistent tokens."""
-        return SurpriseLayerState(self.remember.initial_state(), jnp.zeros((3, 3 * self.width)))
+        recent = jnp.zeros((TAPS - 1 if self.convolution else 0, 3 * self.width))
+        return SurpriseLayerState(self.remember.initial_state(), recent)
 
     def __call__(
         self,
@@ -96,20 +100,23 @@ class LMM(SurpriseLayer):
         reset: Bool[Array, "S"] | None = None,
     ) -> tuple[Float[Array, "S d"], SurpriseLayerState]:
         """Of the tokens x those alone that are new, the first of them at the place `start`; others write nothing."""
-        length = x.shape[0]
+        length, back = x.shape[0], len(state.recent)
         inputs = jnp.concatenate([jnp.zeros_like(state.recent), self.project(x).astype(jnp.float32)])
         inputs = jax.lax.dynamic_update_slice_in_dim(inputs, state.recent, start, axis=0)
         # The document of each input; the inputs before these tokens are of the first one's, whose number is 0.
-        document = jnp.pad(jnp.zeros(length, int) if reset is None else jnp.cumsum(reset), (3, 0))
-        seen = [
-            jnp.where((document[i : i + length] == document[3:])[:, None], inputs[i : i + length], 0) for i in range(4)
-        ]
-        mixed = sum(self.taps[i] * seen[i] for i in range(4))
+        document = jnp.pad(jnp.zeros(length, int) if reset is None else jnp.cumsum(reset), (back, 0))
+        if self.convolution:
+            mixed = sum(
+                tap * jnp.where((document[i : i + length] == document[back:])[:, None], inputs[i : i + length], 0)
+                for i, tap in enumerate(self.taps)
+            )
+        else:
+            mixed = inputs
         heads = nn.silu(mixed).reshape(length, 3, self.heads, self.width // self.heads)
         read, memory = self.remember(*(heads[:, i] for i in range(3)), x, state.memory, new, reset)
         read = self.norm(read).reshape(length, self.width)
         end = start + (length if new is None else new.sum())
-        recent = jax.lax.dynamic_slice_in_dim(inputs, end, 3, axis=0)
+        recent = jax.lax.dynamic_slice_in_dim(inputs, end, back, axis=0)
         if reset is not None:
-            recent = jnp.where((document[-3:] == document[-1])[:, None], recent, 0)
+            recent = jnp.where((document[length:] == document[-1])[:, None], recent, 0)
         return self.out(read * nn.silu(self.open(x))), SurpriseLayerState(memory, recent)

@@ -35,6 +35,7 @@ class SurpriseSettings:
         persistent: how many learned tokens stand before the first of any stream.
         momentum: False is an ablation of Titans (2501.00663), Table 5.
         forgetting: False is another.
+        convolution: False is another: queries, keys and values are then of their own token alone.
         gradient_at: "token", exact; or "chunk", as published for training.
         chunk: how many tokens are written at once.
         time_constant: for about how many tokens a memory keeps what is not written over, at the start.
@@ -76,6 +77,7 @@ class SurpriseSettings:
     persistent: int = 0
     momentum: bool = True
     forgetting: bool = True
+    convolution: bool = True
     gradient_at: Literal["token", "chunk"] = "token"
     chunk: int = 64
     time_constant: float = 1000.0

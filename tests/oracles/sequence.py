@@ -100,13 +100,21 @@ def head_memory(
     return out
 
 
+def convolved(params, inputs):
+    """Over the last four tokens, each channel by itself; what has no taps has no convolution."""
+    if "taps" not in params:
+        return inputs
+    mixed = np.zeros_like(inputs)
+    for t in range(len(inputs)):
+        for back in range(min(t, 3) + 1):
+            mixed[t] += params["taps"][3 - back] * inputs[t - back]
+    return mixed
+
+
 def lmm(params, x, heads, chunk=None, **rule):
     length, width = x.shape
     inputs = x @ params["project"]["kernel"]
-    mixed = np.zeros_like(inputs)
-    for t in range(length):
-        for back in range(min(t, 3) + 1):
-            mixed[t] += params["taps"][3 - back] * inputs[t - back]
+    mixed = convolved(params, inputs)
     q, k, v = silu(mixed).reshape(length, 3, heads, width // heads).swapaxes(0, 1)
     read = normed(head_memory(params["remember"], q, k, v, x, chunk=chunk, **rule)) * params["norm"]["scale"]
     return (read.reshape(length, width) * silu(x @ params["open"]["kernel"])) @ params["out"]["kernel"]
@@ -125,10 +133,7 @@ def mac(params, x, heads, window, chunk=None):
         """What the memory that has been told `history` says to x `[1, d]`."""
         history = np.array(history).reshape(-1, width)
         inputs = history @ params["memory"]["project"]["kernel"]
-        mixed = np.zeros((len(inputs) + 1, 3 * width))
-        for t in range(len(inputs)):
-            for back in range(min(t, 3) + 1):
-                mixed[t] += params["memory"]["taps"][3 - back] * inputs[t - back]
+        mixed = np.concatenate([convolved(params["memory"], inputs), np.zeros((1, 3 * width))])
         _, k, v = silu(mixed).reshape(-1, 3, heads, size).swapaxes(0, 1)
         query = silu(x @ kernel["query"]).reshape(1, heads, size)
         query = np.concatenate([np.zeros((len(history), heads, size)), query])

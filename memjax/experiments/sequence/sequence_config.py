@@ -59,7 +59,7 @@ class SequenceModelConfig(SurpriseSettings):
         at_least(self, 1, "window")
         at_least(self, 0, "hidden")
         at_most(self, LARGEST_WIDTH, "hidden", "window", "chunk")
-        for name in ("momentum", "forgetting"):
+        for name in ("momentum", "forgetting", "convolution"):
             require(
                 self.remembers or getattr(self, name),
                 f"{name}=False is for layers with a surprise memory; {self.layer} has none",
