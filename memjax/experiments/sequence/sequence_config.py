@@ -36,6 +36,7 @@ class SequenceModelConfig(SurpriseSettings):
             [0, 1): they are read in chains, of a power of two each, without a gradient from one text to the one before.
         lower_horizon: the `horizon` of all blocks but the last, which then are short memories below a long one.
         bounded: as of `SurpriseSettings`; runs from before there was a choice bounded each write.
+        impl: as of `SurpriseSettings`; runs from before there was a choice had the closed form.
         gate_cost: the weight in the loss of `memjax.layers.gate_cost`: of writing and forgetting without need. It is a
             mean over all tokens, padding behind a text, too.
         dtype: of the products.
@@ -50,6 +51,7 @@ class SequenceModelConfig(SurpriseSettings):
     lower_horizon: float = 0.0
     gate_cost: float = 0.0
     bounded: Literal["token", "write"] = "write"
+    impl: Literal["auto", "closed_form", "pallas", "sequential"] = "closed_form"
     dtype: DtypeName = "float32"
 
     def __post_init__(self):
