@@ -167,7 +167,7 @@ def test_the_signatures_are_those_of_the_source(tools):
     assert signature(memjax.functional) == ("(memory: Memory)", "FunctionalMemory")
     arguments, _ = signature(memories.DNC)
     assert arguments.startswith("(num_slots: int, width: int, memory_width: int = 64")
-    by_name = ", *, persistent: int = 0, momentum: bool = True, forgetting: bool = True, gradient_at: Literal["
+    by_name = ", *, persistent: int = 0, momentum: bool = True, forgetting: bool = True, convolution: bool = True, "
     assert signature(layers.MAG)[0].startswith(f"(width: int, heads: int, window: int{by_name}")
     assert signature(memories.Slots)[0] == "(values: Float[Array, '*B K d'], mask: Bool[Array, '*B K'])"
 

@@ -38,5 +38,6 @@ def by_token(
         return (state, fresh), out[0]
 
     carry = jax.tree.map(jnp.asarray, (state, fresh))
-    (state, _), out = scan_module(step, layer)(layer, carry, (x, reset))
+    # All that a token reads, as the attention of its whole segment, is computed again for the gradient.
+    (state, _), out = scan_module(nn.remat(step, prevent_cse=False), layer)(layer, carry, (x, reset))
     return out, state

@@ -106,7 +106,8 @@ class HeadMemory(nn.Module):
         cost = (lr + forgotten).mean(-1)
         written = jnp.ones_like(cost) if mask is None else mask.astype(cost.dtype)
         told = jnp.stack([jnp.where(written > 0, cost, 0).sum(), written.sum()])
-        self.sow(COSTS, "gate", told, jnp.add, lambda: jnp.zeros_like(told))
+        # What a scan has told before is a row for each of its steps.
+        self.sow(COSTS, "gate", told, lambda old, new: old.reshape(-1, 2).sum(0) + new, lambda: jnp.zeros_like(told))
 
     def _write(self, state, scale, tokens, mask, reset):
         own = self.settings
@@ -133,7 +134,7 @@ def gate_cost(costs: PyTree) -> Float[Array, ""]:
 
     The rate is the one before its bound. With momentum, a token is written again with every token that follows
     (beyond a thousand times it costs no more); with bounded="token" rates are multiplied by `1 - momentum`, and it is
-    the rate alone.
+    the rate alone. Where a row has several documents, the persistent tokens before each are not among the tokens.
 
     Args:
         costs: the collection `COSTS` of a model that was applied with it as mutable; none: 0.

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from memjax import ops
 from memjax.layers.documents import by_token
 from memjax.layers.head_memory import HeadMemory
-from memjax.layers.stream_state import check_documents, check_stream, persistent_tokens
+from memjax.layers.stream_state import check_documents, check_state, check_stream, persistent_tokens
 from memjax.layers.surprise_settings import SurpriseLayer
 from memjax.memories.surprise import EPSILON
 from memjax.typing import Array, Bool, Float, Int
@@ -80,16 +80,18 @@ class LMM(SurpriseLayer):
             reset: the first tokens of documents, each of which is read as in a row of its own. A linear memory without
                 persistent tokens reads them as without, but with gradient_at="chunk" it takes twice the products; other
                 memories go token by token.
-            fresh: the state that documents begin in; if not given, that of a stream.
+            fresh: for a layer around this one, the state that documents begin in, token by token then; if not given,
+                that of a stream.
         """
         check_stream(self, x, state, self.empty())
+        check_state(fresh, self.empty())
         check_documents(reset, len(x))
-        state = self.initial_state() if state is None else state
+        one_by_one = reset is not None and (self.deep or self.persistent > 0 or fresh is not None)
+        begin = self.initial_state() if fresh is None and (state is None or one_by_one) else fresh
+        state = begin if state is None else state
         if not x.shape[0]:
             return x, state
-        if reset is None or not (self.deep or self.persistent or fresh is not None):
-            return self.part(x, state, reset=reset)
-        return by_token(self, LMM.part, x, state, reset, self.initial_state() if fresh is None else fresh)
+        return by_token(self, LMM.part, x, state, reset, begin) if one_by_one else self.part(x, state, reset=reset)
 
     def part(
         self,

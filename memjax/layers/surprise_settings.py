@@ -57,9 +57,9 @@ class SurpriseSettings:
         decay_before_gradient: the gradient is taken at the memory that has forgotten already; for linear memories.
         decay: "token", a head forgets all of its memory alike; or "channel", each row of it, a channel of the keys, as
             a function of the token of its own; for linear memories.
-        impl: "auto", as of `ops.surprise_linear`: what is fastest; "closed_form"; "pallas", the same with a kernel for
-            each chunk, for linear memories on one TPU or GPU; or "sequential", token by token, for any loss with
-            gradients at every token.
+        impl: "auto", as of `ops.surprise_linear`, and for deep memories the closed form; "closed_form"; "pallas", the
+            same with a kernel for each chunk, for linear memories on one TPU or GPU; or "sequential", token by token,
+            for any loss with gradients at every token.
         dtype: of the products.
 
     Raises:

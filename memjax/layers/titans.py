@@ -76,7 +76,8 @@ class MAG(SurpriseLayer):
         check_documents(reset, len(x))
         state = _both(self, x, state)
         attended, attention = self.attention(x, state.attention, self.in_front, reset=reset)
-        fresh = self.memory(self.in_front)[1] if self.persistent else None
+        documents = reset is not None and self.persistent
+        fresh = self.memory(self.in_front)[1] if documents else None
         remembered, memory = self.memory(x, state.memory, reset=reset, fresh=fresh)
         return self.norms[0](attended) * nn.silu(self.norms[1](remembered)), BothState(attention, memory)
 
@@ -116,7 +117,8 @@ class MAL(SurpriseLayer):
         """What comes out for every token, and the state; reset: as of `LMM`."""
         check_documents(reset, len(x))
         state = _both(self, x, state)
-        fresh = self.memory(self.in_front)[1] if self.persistent else None
+        documents = reset is not None and self.persistent
+        fresh = self.memory(self.in_front)[1] if documents else None
         remembered, memory = self.memory(x, state.memory, reset=reset, fresh=fresh)
         in_front = self.norm(self.in_front + self.memory(self.in_front)[0])
         attended, attention = self.attention(self.norm(x + remembered), state.attention, in_front, reset=reset)

@@ -69,7 +69,7 @@ def surprise_linear(
         mask: which tokens are no padding; the others write nothing and read 0.
         reset: before which tokens the memory becomes empty, as for the first token of each document of several in a
             row; padding resets nothing. With gradient_at="chunk" the chunks of a document are counted from there, which
-            takes twice the products.
+            takes twice the products. Where one document is not finite, the others of the call are not.
         gradient_at: "token", the recurrence as it stands: chunk_size is then a matter of speed alone. "chunk" takes
             every gradient at the memory where its chunk of `chunk_size` tokens began, as is published for training; it
             is another function for each chunk size, and unstable for large ones unless `lr` is small. Either way a

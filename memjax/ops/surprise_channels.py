@@ -153,7 +153,6 @@ def closed_form(
     of_start = exact(asking.reshape(-1, 2 * width), jnp.concatenate([memory, momentum]))
     product = whole.product[:, :length, :length]
     if deltas is None:
-        # Kept for the gradient: only C numbers a token.
         deltas = exact(unit_lower_inverse(product[1]), of_start[length:] - v)
     out = of_start[:length] - exact(product[0], deltas)
 

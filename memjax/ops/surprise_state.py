@@ -206,7 +206,7 @@ def over_documents(
     def one(carry: PyTree, tokens: PyTree, mask: Array) -> tuple[PyTree, Array]:
         state, anchor, within, left = carry
         tokens, begins = tokens
-        begins, place = (begins > 0) & mask, jnp.arange(size)
+        begins, place = (begins > 0) & mask, jnp.arange(size, dtype=jnp.int32)
         fresh = jnp.cumsum(begins) > 0
         behind = fresh | (within + place >= chunk_size)
         state, out = step(anchor, state, tokens, mask & ~behind, fresh)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from oracles.checking import assert_close
 
-from memjax import memories
+from memjax import memories, ops
 from memjax.experiments.arguments import read_settings
 from memjax.experiments.prepare import prepare
 from memjax.ops.surprise import SMALL_KEYS
@@ -436,6 +436,7 @@ def test_keys_are_small_where_a_cpu_was_measured_to_read_token_by_token_sooner()
     rows = json.loads((ROOT / "results" / "bench_token_by_token.json").read_text())["rows"]
     sooner = {row["keys"] for row in rows if row["closed_form/sequential"]["q1"] > 1}
     later = {row["keys"] for row in rows if row["closed_form/sequential"]["q3"] < 1}
+    assert f"at most {SMALL_KEYS} numbers" in ops.surprise_linear.__doc__
     assert max(sooner) == SMALL_KEYS and min(later) > SMALL_KEYS and not sooner & later
 
 

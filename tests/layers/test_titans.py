@@ -18,7 +18,8 @@ SIZES = {"width": WIDTH, "heads": HEADS, "persistent": 3}
 DEEP = {"memory_layers": 2, "memory_norm": True, "gradient_at": "chunk"}
 LAYERS = {
     "attention": WindowAttention(**SIZES, window=WINDOW),
-    "LMM": LMM(**SIZES),
+    "LMM": LMM(**SIZES, impl="closed_form"),
+    "LMM, auto": LMM(**SIZES, chunk=3),
     "LMM, ablated": LMM(**SIZES, momentum=False, forgetting=False, convolution=False),
     "LMM, horizon": LMM(**SIZES, horizon=3.0),
     "LMM, each write bounded": LMM(**SIZES, bounded="write"),
@@ -30,7 +31,7 @@ LAYERS = {
     "LMM, decay first": LMM(**SIZES, decay_before_gradient=True, rate_bound=0.5),
     "LMM, by channel": LMM(**SIZES, decay="channel", chunk=3),
     "LMM, by channel and chunk": LMM(**SIZES, decay="channel", gradient_at="chunk", chunk=3),
-    "LMM, KDA": LMM(WIDTH, HEADS, **rule("kda"), chunk=5),
+    "LMM, KDA": LMM(WIDTH, HEADS, **rule("kda"), chunk=5, impl="closed_form"),
     "MAC, no convolution": MAC(**SIZES, window=WINDOW, convolution=False),
     "MAC, by channel": MAC(**SIZES, window=WINDOW, decay="channel"),
     "MAL, KDA": MAL(**SIZES, window=WINDOW, **rule("kda"), chunk=3),
@@ -39,7 +40,7 @@ LAYERS = {
     "MAG, deep": MAG(**SIZES, window=WINDOW, **DEEP, chunk=3),
     "MAL, deep": MAL(**SIZES, window=WINDOW, memory_layers=2, gradient_at="chunk", chunk=3),
     "MAC": MAC(**SIZES, window=WINDOW),
-    "MAG": MAG(**SIZES, window=WINDOW),
+    "MAG": MAG(**SIZES, window=WINDOW, impl="closed_form"),
     "MAL": MAL(**SIZES, window=WINDOW),
 }
 every_layer = pytest.mark.parametrize("name", LAYERS)
@@ -274,6 +275,21 @@ def test_a_token_leaves_a_state_of_the_same_types(name, wide):
         state = jax.eval_shape(functools.partial(layer.apply, params, method="initial_state"))
         _, after = jax.eval_shape(functools.partial(layer.apply, params), x, state)
         assert after == state
+
+
+@pytest.mark.parametrize("name", RESETTING)
+@pytest.mark.parametrize("wide", [False, True])
+def test_documents_leave_a_state_of_the_same_types(name, wide):
+    with jax.enable_x64(wide):
+        layer, dtype = RESETTING[name], jnp.float64 if wide else jnp.float32
+        x = jax.ShapeDtypeStruct((5, WIDTH), dtype)
+        params = jax.eval_shape(layer.init, jax.random.key(0), x)
+        state = jax.eval_shape(functools.partial(layer.apply, method="initial_state"), params)
+        reset = jax.ShapeDtypeStruct((5,), bool)
+        _, after = jax.eval_shape(lambda *args: layer.apply(*args[:3], reset=args[3]), params, x, state, reset)
+        assert [(x.shape, x.dtype) for x in jax.tree.leaves(after)] == [
+            (x.shape, x.dtype) for x in jax.tree.leaves(state)
+        ]
 
 
 @pytest.mark.parametrize("layer", [LMM, MAC, MAG, MAL])

@@ -91,6 +91,40 @@ def test_a_stream_cut_anywhere_is_one_call(cuts, size, seed, gradient_at, known,
     assert_close(got, expected(arrays, state, np.ones(12), gradient_at, size), 1e-10)
 
 
+@settings(max_examples=30, deadline=None)
+@given(
+    starts=st.sets(st.integers(0, 11), max_size=4),
+    seed=st.integers(0, 99),
+    kind=st.sampled_from([*KINDS]),
+    impl=st.sampled_from(["auto", *DEEP]),
+    cut=st.integers(0, 12),
+)
+def test_documents_in_one_call_are_those_of_calls_of_their_own(starts, seed, kind, impl, cut):
+    """With padding, which begins none; the first goes on from a state that ends within a chunk."""
+    rng = np.random.default_rng(seed)
+    arrays, before, given = tokens(rng, 12), tokens(rng, 5), start(rng)
+    mask, reset = rng.random(12) < 0.8, np.isin(np.arange(12), list(starts))
+    options = KINDS[kind] | {"chunk_size": 4, "impl": impl}
+    arrays = [np.where(mask.reshape(-1, *[1] * (x.ndim - 1)), x, np.nan) for x in arrays]
+    with jax.enable_x64(True):
+        state = ops.surprise_linear(*cast(before, jnp.float64), jax.tree.map(jnp.asarray, given), **options)[1]
+        both, found = state, []
+        for piece in (slice(0, cut), slice(cut, 12)):
+            flags = {"mask": jnp.asarray(mask[piece]), "reset": jnp.asarray(reset[piece])}
+            out, both = ops.surprise_linear(*(jnp.asarray(x[piece]) for x in arrays), both, **flags, **options)
+            found.append(out)
+        wanted = []
+        for piece in np.split(np.arange(12), np.flatnonzero(reset & mask)):
+            if len(piece):
+                state = None if (reset & mask)[piece[0]] else state
+                own = jnp.asarray(mask[piece])
+                out, state = ops.surprise_linear(*(jnp.asarray(x[piece]) for x in arrays), state, mask=own, **options)
+                wanted.append(out)
+    assert_close(np.concatenate(found), np.concatenate(wanted), 1e-9)
+    assert_close((both.memory, both.momentum), (state.memory, state.momentum), 1e-9)
+    assert int(both.within or 0) == int(state.within or 0)
+
+
 @pytest.mark.parametrize("impl", DEEP)
 @pytest.mark.parametrize("cuts", [(1, 2), (3, 8), range(1, 12)])
 def test_a_deep_memory_cut_anywhere_is_one_call(rng, cuts, impl):
@@ -337,11 +371,13 @@ def test_gates_known_inside_a_jitted_function_are_checked_there(rng):
         jax.jit(lambda k: ops.surprise_linear(q, k, v, bad, *gates[1:])[0])(k)
 
 
-def test_gates_of_padding_may_be_anything(rng):
+@pytest.mark.parametrize("impl", ["auto", "closed_form"])
+def test_gates_of_padding_may_be_anything(rng, impl):
     q, k, v, *gates = cast(tokens(rng, 4), jnp.float32)
     mask = jnp.array([True, False, True, True])
     bad = [gate.at[1].set(jnp.nan) for gate in gates]
-    assert_close(ops.surprise_linear(q, k, v, *bad, mask=mask), ops.surprise_linear(q, k, v, *gates, mask=mask), 0)
+    write = functools.partial(ops.surprise_linear, q, k, v, mask=mask, impl=impl)
+    assert_close(write(*bad), write(*gates), 0)
 
 
 @pytest.mark.parametrize("options", [{}, {"read": "token"}, {"impl": "sequential"}])

@@ -1,5 +1,7 @@
 """The coefficients of a chunk of surprise memory, against the products over windows that define them."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -63,12 +65,14 @@ def test_coefficients_change_with_the_gates_as_their_definition_does(rng, length
     assert_close(got, wanted, 1e-5)
 
 
-def test_on_a_mesh_gates_may_be_one_for_all_streams(rng, mesh):
+@pytest.mark.parametrize("impl", ["auto", "closed_form"])
+def test_on_a_mesh_gates_may_be_one_for_all_streams(rng, mesh, impl):
     """A stream on each device, whose rates are its own; all else is one for all."""
     *shared, lr = cast(tokens(rng, 5), jnp.float32)
     rates = jnp.linspace(0.1, 1, 8)[:, None] * lr
-    wanted = np.stack([ops.surprise_linear(*shared, rate)[0] for rate in rates])
+    write = functools.partial(ops.surprise_linear, impl=impl)
+    wanted = np.stack([write(*shared, rate)[0] for rate in rates])
     with jax.set_mesh(mesh):
-        write = jax.jit(jax.vmap(ops.surprise_linear, (None, None, None, None, None, 0)))
+        write = jax.jit(jax.vmap(write, (None, None, None, None, None, 0)))
         out, _ = write(*shared, jax.device_put(rates, jax.P("data")))
     assert_close(out, wanted, 1e-6)

@@ -100,7 +100,7 @@ def test_any_number_of_shards_gives_the_plain_recurrence_and_the_gradients_of_on
 
 
 @pytest.mark.parametrize(
-    ("gates", "impl"), [("closing", "closed_form"), ("open", "associative"), ("open", "sequential")]
+    ("gates", "impl"), [("closing", "closed_form"), ("open", "associative"), ("open", "sequential"), ("open", "auto")]
 )
 def test_gates_may_close_and_a_shard_may_be_computed_in_any_way(rng, gates, impl):
     arrays, memory, momentum, mask = stream(rng, gates)
