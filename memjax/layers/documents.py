@@ -1,6 +1,7 @@
 """Documents in one row, for layers that can read one alone at a time: token by token, each in a state of its own."""
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import flax.linen as nn
 import jax
@@ -9,10 +10,12 @@ import jax.numpy as jnp
 from memjax.memories.memory import scan_module
 from memjax.typing import Array, Bool, Float, State
 
+L = TypeVar("L", bound=nn.Module)
+
 
 def by_token(
-    layer: nn.Module,
-    read: Callable[[nn.Module, Float[Array, "1 d"], State], tuple[Float[Array, "1 d"], State]],
+    layer: L,
+    read: Callable[[L, Float[Array, "1 d"], State], tuple[Float[Array, "1 d"], State]],
     x: Float[Array, "L d"],
     state: State,
     reset: Bool[Array, "L"],
@@ -31,7 +34,7 @@ def by_token(
         fresh: in which they begin.
     """
 
-    def step(layer: nn.Module, carry: tuple[State, State], inputs: tuple[Array, Array]) -> tuple:
+    def step(layer: L, carry: tuple[State, State], inputs: tuple[Array, Array]) -> tuple:
         (state, fresh), (token, begins) = carry, inputs
         state = jax.tree.map(lambda new, old: jnp.where(begins, new, old), fresh, state)
         out, state = read(layer, token[None], state)

@@ -86,12 +86,12 @@ class LMM(SurpriseLayer):
         check_stream(self, x, state, self.empty())
         check_state(fresh, self.empty())
         check_documents(reset, len(x))
-        one_by_one = reset is not None and (self.deep or self.persistent > 0 or fresh is not None)
-        begin = self.initial_state() if fresh is None and (state is None or one_by_one) else fresh
-        state = begin if state is None else state
-        if not x.shape[0]:
-            return x, state
-        return by_token(self, LMM.part, x, state, reset, begin) if one_by_one else self.part(x, state, reset=reset)
+        if reset is None or not (self.deep or self.persistent or fresh is not None):
+            state = self.initial_state() if state is None else state
+            return self.part(x, state, reset=reset) if x.shape[0] else (x, state)
+        fresh = self.initial_state() if fresh is None else fresh
+        state = fresh if state is None else state
+        return by_token(self, LMM.part, x, state, reset, fresh) if x.shape[0] else (x, state)
 
     def part(
         self,

@@ -199,14 +199,14 @@ def over_documents(
     """
     length = len(reset)
     size = min(chunk_size, length)
-    within = jnp.asarray(0 if state.within is None else state.within, jnp.int32)
+    within = jnp.asarray(0 if state.within is None else state.within)
     anchor = state.memory if state.anchor is None else state.anchor
     nothing = jax.tree.map(jnp.zeros_like, state.memory)
 
     def one(carry: PyTree, tokens: PyTree, mask: Array) -> tuple[PyTree, Array]:
         state, anchor, within, left = carry
         tokens, begins = tokens
-        begins, place = (begins > 0) & mask, jnp.arange(size, dtype=jnp.int32)
+        begins, place = (begins > 0) & mask, jnp.arange(size, dtype=within.dtype)
         fresh = jnp.cumsum(begins) > 0
         behind = fresh | (within + place >= chunk_size)
         state, out = step(anchor, state, tokens, mask & ~behind, fresh)
@@ -219,7 +219,7 @@ def over_documents(
         anchor = _where(own == chunk_size, state[0], anchor)
         return (state, anchor, own % chunk_size, left - size), jnp.where(behind[:, None], more, out)
 
-    carry = ((state.memory, state.momentum), anchor, within, jnp.asarray(length, jnp.int32))
+    carry = ((state.memory, state.momentum), anchor, within, jnp.asarray(length, within.dtype))
     starts = reset.astype(jax.tree.leaves(tokens)[0].dtype)
     ((memory, momentum), anchor, within, _), out = over_chunks(one, carry, (tokens, starts), mask, size)
     return SurpriseState(memory, momentum, anchor, within), out
