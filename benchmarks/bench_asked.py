@@ -8,7 +8,6 @@ A Rehearsal Memory of the size of configs/clicks.py, without rehearsal: the loss
 itself, in the time that one prefix of half the length takes. All are compiled first, then take turns.
 """
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -69,26 +68,21 @@ def measure(sizes: dict[str, int], repeats: int) -> dict[str, Any]:
 
 def main() -> None:
     """Measures, shows and keeps it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="small sizes; no number means anything")
-    parser.add_argument("--repeats", type=int, default=5, help="timed turns of each")
-    parser.add_argument("--out", type=Path, help="where the JSON goes; default: results/, but nowhere with --quick")
-    args = parser.parse_args()
-    out = args.out or (None if args.quick else ROOT / "results" / "bench_asked.json")
+    args = timing.arguments(__doc__, 5, ROOT / "results" / "bench_asked.json")
     machine, sizes = timing.machine(), QUICK if args.quick else FULL
     found = measure(sizes, args.repeats)
     for row in found["rows"]:
         print(f"{row['what']}: {row['seconds']['median']:.2f} s, {row.get('temp_bytes', 0) / 2**20:,.0f} MiB")
     print(f"{sizes['questions']} questions cost {found['ratio']['median']:.2f} times one")
-    if out:
+    if args.out:
         told = {
             "command": timing.command(),
             "machine": machine,
             "quick": args.quick,
             "sizes": {**sizes, "repeats": args.repeats},
         }
-        timing.save(out, told | found)
-        print(f"wrote {out}")
+        timing.save(args.out, told | found)
+        print(f"wrote {args.out}")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ A batch writes a segment of 20 new clicks of each of 256 users, or asks 256 user
 configs/clicks.py. Bytes are those of a user's state, and of 1,000 clicks as 32-bit ids.
 """
 
-import argparse
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -149,12 +148,7 @@ def measure(sizes: dict[str, int], names: Sequence[str], repeats: int) -> list[d
 
 def main() -> None:
     """Measures, shows and keeps it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="small sizes; no number means anything")
-    parser.add_argument("--repeats", type=int, default=9, help="timed turns of each")
-    parser.add_argument("--out", type=Path, help="where the JSON goes; default: results/, but nowhere with --quick")
-    args = parser.parse_args()
-    out = args.out or (None if args.quick else ROOT / "results" / "bench_serving.json")
+    args = timing.arguments(__doc__, 9, ROOT / "results" / "bench_serving.json")
     machine, sizes = timing.machine(), QUICK if args.quick else FULL
     rows = measure(sizes, MEMORIES[:1] if args.quick else MEMORIES, args.repeats)
     table = Table("system", "bytes a user", *(f"{what}/s" for what in RATES), "questions, times the GRU's")
@@ -162,10 +156,10 @@ def main() -> None:
         shown = [f"{row[what]['median']:,.0f}" if what in row else "–" for what in RATES]
         table.add_row(row["system"], f"{row['bytes']:,}", *shown, f"{row['ratio']['median']:.1f}")
     Console(width=140).print(table)
-    if out:
+    if args.out:
         told = {"command": timing.command(), "machine": machine, "quick": args.quick}
-        timing.save(out, told | {"sizes": {**sizes, "items": ITEMS, "repeats": args.repeats}, "rows": rows})
-        print(f"wrote {out}")
+        timing.save(args.out, told | {"sizes": {**sizes, "items": ITEMS, "repeats": args.repeats}, "rows": rows})
+        print(f"wrote {args.out}")
 
 
 if __name__ == "__main__":

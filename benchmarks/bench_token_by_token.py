@@ -7,7 +7,7 @@ Layers of two heads, `LMM` with `impl="closed_form"` and with `impl="sequential"
 take turns. `ops.surprise_linear` with `impl="auto"` decides by `SMALL_KEYS`, which follows from this.
 """
 
-import argparse
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -40,23 +40,16 @@ def measure(keys: int, sequences: int, tokens: int, repeats: int) -> dict[str, A
 
 def main() -> None:
     """Measures, shows and keeps it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="small sizes; no number means anything")
-    parser.add_argument("--repeats", type=int, default=9, help="timed turns of each")
-    parser.add_argument("--out", type=Path, help="where the JSON goes; default: results/, but nowhere with --quick")
-    args = parser.parse_args()
-    out = args.out or (None if args.quick else ROOT / "results" / "bench_token_by_token.json")
+    args = timing.arguments(__doc__, 9, ROOT / "results" / "bench_token_by_token.json")
     machine, sizes, rows = timing.machine(), QUICK if args.quick else FULL, []
-    for keys in sizes["keys"]:
-        for sequences in sizes["sequences"]:
-            for tokens in sizes["tokens"]:
-                rows.append(measure(keys, sequences, tokens, args.repeats))
-                ratio = rows[-1]["closed_form/sequential"]["median"]
-                print(f"keys of {keys}, {sequences} x {tokens} tokens: by chunks takes {ratio:.2f} times as long")
-    if out:
+    for keys, sequences, tokens in itertools.product(*sizes.values()):
+        rows.append(measure(keys, sequences, tokens, args.repeats))
+        ratio = rows[-1]["closed_form/sequential"]["median"]
+        print(f"keys of {keys}, {sequences} x {tokens} tokens: by chunks takes {ratio:.2f} times as long")
+    if args.out:
         told = {"command": timing.command(), "machine": machine, "quick": args.quick, "repeats": args.repeats}
-        timing.save(out, told | {"rows": rows})
-        print(f"wrote {out}")
+        timing.save(args.out, told | {"rows": rows})
+        print(f"wrote {args.out}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Fair timings on a shared machine: contenders take turns, ratios are taken turn by turn, medians are quoted."""
 
+import argparse
 import importlib.metadata
 import json
 import os
@@ -92,6 +93,23 @@ def cores() -> int:
 def command() -> str:
     """The command line that is running, to be typed again."""
     return shlex.join(["python", *sys.argv])
+
+
+def arguments(doc: str | None, repeats: int, out: Path) -> argparse.Namespace:
+    """--quick, --repeats and --out of a benchmark; where nothing is to be written, `out` is None.
+
+    Args:
+        doc: what it does, for --help.
+        repeats: how many turns, if nothing is said.
+        out: the file of results.
+    """
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small sizes; no number means anything")
+    parser.add_argument("--repeats", type=int, default=repeats, help="timed turns of each")
+    parser.add_argument("--out", type=Path, help="where the JSON goes; default: results/, but nowhere with --quick")
+    args = parser.parse_args()
+    args.out = args.out or (None if args.quick else out)
+    return args
 
 
 def save(path: str | Path, results: Mapping[str, Any]) -> None:

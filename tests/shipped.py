@@ -1,17 +1,14 @@
 """Every shipped config, tiny, as a mapping, and the data of those that read files, in their published layouts."""
 
 import functools
-import gzip
-import io
-import json
-import tarfile
 
 from experiments.test_babilong_runs import OURS, TASK
 from experiments.test_shown_slots import FILMS
 from tasks import test_babilong, test_clicks, test_file_task, test_learners, test_spans, test_stories
+from tasks.test_builders import tar
+from training import test_fixed_words
 from training.test_agent_runs import SIZES as MAZE
 from training.test_bits_runs import SIZES as BITS
-from training.test_fixed_words import ASKED, SIZES, TURNS
 from training.test_retention_runs import SIZES as RETENTION
 from training.test_sequence_runs import LANGUAGE, NEEDLE, RECALL
 from training.test_sequence_runs import SIZES as SEQUENCES
@@ -19,9 +16,6 @@ from training.test_spans_runs import SIZES as SPANS
 from training.tiny import TINY, mapping
 
 from memjax import memories
-from memjax.tasks.builders.babi import prepare
-from memjax.tasks.dialogue_files import DREAM
-from memjax.tasks.learner_log import ASSISTMENTS
 
 ENCODED = {"memory.layers": 1, "memory.heads": 2}
 CONTROLLED = {"memory.slots": 4, "memory.memory_width": 3, "memory.hidden": 4}
@@ -61,25 +55,15 @@ def bases(folder):
 
 def write_data(folder):
     """A file or a folder for each of the downstream tasks, and for BABILong."""
-    write_archive(folder / "stories.tar.gz", many(test_stories.files()))
-    write_archive(folder / "tales.tar.gz", many(test_spans.members()))
-    (folder / "dream").mkdir()
-    for split, name in DREAM.items():
-        (folder / "dream" / name).write_text(json.dumps([[TURNS, ASKED, f"{split}-{i}"] for i in range(8)]))
+    tar(folder / "stories.tar.gz", many(test_stories.files()))
+    tar(folder / "tales.tar.gz", many(test_spans.members()))
+    test_fixed_words.write_dream(folder)
     test_clicks.written(folder, test_clicks.made())
-    for fold in range(1, 6):
-        text = test_learners.lines(test_learners.students(fold), ASSISTMENTS)
-        (folder / f"assist2017_fold{fold}.csv.gz").write_bytes(gzip.compress(text.encode()))
+    test_learners.write_folds(folder)
     for kind in ("ids", "vectors"):
         (folder / kind).mkdir()
         test_file_task.folder_of(folder / kind, kind)
-    raw = folder / "raw" / "mine"
-    raw.mkdir(parents=True)
-    for task in (1, 2):
-        for split in ("train", "valid", "test"):
-            (raw / f"qa{task}_made_{split}.txt").write_text(test_babilong.stories(task, split)[0])
-    prepare(folder / "raw", folder)
-    (folder / "hay.txt").write_text(test_babilong.hay())
+    test_babilong.write_data(folder)
 
 
 def many(members, stories=8):
@@ -88,18 +72,9 @@ def many(members, stories=8):
     return members | {name.replace("fox", f"fox{i}"): text for i in range(stories) for name, text in train.items()}
 
 
-def write_archive(path, members):
-    """Texts by name, as a tar file."""
-    with tarfile.open(path, "w:gz") as tar:
-        for name, text in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(text.encode())
-            tar.addfile(info, io.BytesIO(text.encode()))
-
-
 def downstream(folder):
     """(name, config) of the downstream tasks and BABILong, with memories and with what reads the stream itself."""
-    text = SIZES | {"task.least": 1}
+    text = test_fixed_words.SIZES | {"task.least": 1}
     log = {"task.file": "log.txt.gz", "task.length": 12, "task.segment": 4, "task.least": 4}
     learners = SMALL | {"task.length": 20, "task.segment": 4}
     files = SMALL | {"task.length": 8, "task.segment": 4}

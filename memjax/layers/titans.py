@@ -40,6 +40,11 @@ def _both(layer: nn.Module, x: Array, state: BothState | None) -> BothState:
     return layer.initial_state() if state is None else state
 
 
+def _fresh(layer: "MAG | MAL", reset: Array | None) -> SurpriseLayerState | None:
+    """What the memory is behind the layer's persistent tokens, where documents begin in it; else None."""
+    return layer.memory(layer.in_front)[1] if reset is not None and layer.persistent else None
+
+
 class MAG(SurpriseLayer):
     """Memory as a gate: `rmsnorm(attention(x)) * silu(rmsnorm(LMM(x)))`, attention over a sliding window.
 
@@ -76,9 +81,7 @@ class MAG(SurpriseLayer):
         check_documents(reset, len(x))
         state = _both(self, x, state)
         attended, attention = self.attention(x, state.attention, self.in_front, reset=reset)
-        documents = reset is not None and self.persistent
-        fresh = self.memory(self.in_front)[1] if documents else None
-        remembered, memory = self.memory(x, state.memory, reset=reset, fresh=fresh)
+        remembered, memory = self.memory(x, state.memory, reset=reset, fresh=_fresh(self, reset))
         return self.norms[0](attended) * nn.silu(self.norms[1](remembered)), BothState(attention, memory)
 
 
@@ -117,9 +120,7 @@ class MAL(SurpriseLayer):
         """What comes out for every token, and the state; reset: as of `LMM`."""
         check_documents(reset, len(x))
         state = _both(self, x, state)
-        documents = reset is not None and self.persistent
-        fresh = self.memory(self.in_front)[1] if documents else None
-        remembered, memory = self.memory(x, state.memory, reset=reset, fresh=fresh)
+        remembered, memory = self.memory(x, state.memory, reset=reset, fresh=_fresh(self, reset))
         in_front = self.norm(self.in_front + self.memory(self.in_front)[0])
         attended, attention = self.attention(self.norm(x + remembered), state.attention, in_front, reset=reset)
         return remembered + attended, BothState(attention, memory)

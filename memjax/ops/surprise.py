@@ -131,24 +131,22 @@ def surprise_linear(
     def write(impl, state, tokens, mask):
         return over_chunks(partial(step, impl, None), state, tokens, mask, chunk_size)
 
-    alone = "closed_form" if impl == "auto" else impl
+    by_token = impl == "auto" and k.shape[1] <= SMALL_KEYS and jax.default_backend() == "cpu"
+    impl = "closed_form" if impl == "auto" else impl
 
     def step_of_documents(anchor, state, tokens, mask, fresh):
         *others, at = tokens
-        return step(alone, anchor, state, (*others, jnp.where(fresh, 0, at)), mask)
+        return step(impl, anchor, state, (*others, jnp.where(fresh, 0, at)), mask)
 
-    if anchored:
-        if reset is None:
-            state, out = over_anchored_chunks(partial(step, alone), state, tokens, mask, chunk_size)
-        else:
-            state, out = over_documents(step_of_documents, state, tokens, reset, mask, chunk_size)
-        return out.astype(v.dtype), state
-    first = (state.memory, state.momentum)
-    if impl == "auto" and k.shape[1] <= SMALL_KEYS and jax.default_backend() == "cpu":
-        end, out = evaluated(partial(write, "sequential"), partial(write, alone))(first, tokens, mask)
+    if not anchored:
+        run = evaluated(partial(write, "sequential"), partial(write, impl)) if by_token else partial(write, impl)
+        end, out = run((state.memory, state.momentum), tokens, mask)
+        state = SurpriseState(*end)
+    elif reset is None:
+        state, out = over_anchored_chunks(partial(step, impl), state, tokens, mask, chunk_size)
     else:
-        end, out = write(alone, first, tokens, mask)
-    return out.astype(v.dtype), SurpriseState(*end)
+        state, out = over_documents(step_of_documents, state, tokens, reset, mask, chunk_size)
+    return out.astype(v.dtype), state
 
 
 def _deltas(anchor, k, v, at, slope):

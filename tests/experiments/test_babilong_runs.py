@@ -3,14 +3,13 @@
 import json
 
 import pytest
-from tasks.test_babilong import SPEC, hay, stories
+from tasks.test_babilong import SPEC, write_data
 from training.test_sequence_runs import SIZES
 from training.tiny import CONFIGS, TINY, config_file, flags
 
 from memjax import cli, memories
 from memjax.experiments.reading import from_mapping, to_mapping
 from memjax.experiments.sequence import LAYERS
-from memjax.tasks.builders.babi import prepare
 
 TASK = {f"task.{name}": value for name, value in SPEC.items()}
 OURS = {path: value for path, value in TINY.items() if not path.startswith("task.")} | {"training.sampler_steps": 0}
@@ -20,13 +19,7 @@ RUNS = {"lmm": SIZES, "rehearsal": OURS}
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    root = tmp_path_factory.mktemp("babilong")
-    (root / "raw" / "mine").mkdir(parents=True)
-    for task, split in ((task, split) for task in (1, 2) for split in ("train", "valid", "test")):
-        (root / "raw" / "mine" / f"qa{task}_made_{split}.txt").write_text(stories(task, split)[0])
-    prepare(root / "raw", root)
-    (root / "hay.txt").write_text(hay())
-    return root
+    return write_data(tmp_path_factory.mktemp("babilong"))
 
 
 @pytest.mark.slow

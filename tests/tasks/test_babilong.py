@@ -76,9 +76,8 @@ def pieces(split):
     return found
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    root = tmp_path_factory.mktemp("babilong")
+def write_data(root):
+    """Two tasks of bAbI, prepared, and a book."""
     (root / "raw" / "mine").mkdir(parents=True)
     for task in (1, 2):
         for split in ("train", "valid", "test"):
@@ -86,6 +85,11 @@ def data(tmp_path_factory):
     prepare(root / "raw", root)
     (root / "hay.txt").write_text(hay())
     return root
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_data(tmp_path_factory.mktemp("babilong"))
 
 
 @pytest.fixture(scope="module")

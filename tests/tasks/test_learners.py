@@ -48,11 +48,16 @@ def lines(rows, kind):
     return "\n".join(text) + "\n"
 
 
-@pytest.fixture
-def folder(tmp_path):
+def write_folds(root):
+    """The five files of ASSISTments 2017."""
     for fold in range(1, 6):
         data = gzip.compress(lines(students(fold), ASSISTMENTS).encode())
-        (tmp_path / f"assist2017_fold{fold}.csv.gz").write_bytes(data)
+        (root / f"assist2017_fold{fold}.csv.gz").write_bytes(data)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_folds(tmp_path)
     with tarfile.open(tmp_path / "statics2011.tar.gz", "w:gz") as archive:
         for name, seed in (("train2", 12), ("valid2", 13), ("test", 14), ("train1", 15)):
             data = lines(students(seed), STATICS).encode()

@@ -58,12 +58,17 @@ def test_a_shared_embedding_is_as_three_that_are_the_same(name):
             answered(own, three)).any()  # fmt: skip
 
 
+def write_dream(root):
+    """Eight dialogues of each split, in DREAM's files."""
+    (root / "dream").mkdir()
+    for split, name in DREAM.items():
+        (root / "dream" / name).write_text(json.dumps([[TURNS, ASKED, f"{split}-{i}"] for i in range(8)]))
+    return root
+
+
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "dream").mkdir()
-    for split, name in DREAM.items():
-        (tmp_path / "dream" / name).write_text(json.dumps([[TURNS, ASKED, f"{split}-{i}"] for i in range(8)]))
-    return tmp_path
+    return write_dream(tmp_path)
 
 
 def config(folder, arg="dream", **changes):
