@@ -54,6 +54,13 @@ LEARNERS = {
     "kept 100 segments": ("memory=rehearsal", KEPT_100),
     "kept 100 segments no rehearsal": ("memory=rehearsal", (*KEPT_100, *NO_REHEARSAL)),
 }
+# The field's mean is over all folds; the first is every row's own.
+FOLDED = ("gru4rec", "rehearsal no rehearsal", "ntm no rehearsal")
+LEARNERS |= {
+    f"{row} fold {fold}": (f"{LEARNERS[row][0]},fold={fold}", LEARNERS[row][1])
+    for row in FOLDED
+    for fold in range(2, 6)
+}
 OF_GRU = {"Directly Reason": ("system=directly", ()), "Multi-Hop Reason": ("system=multi_hop", ())}
 KEPT_1 = ("--config.memory.time_constant=1.0",)
 STORIES = {

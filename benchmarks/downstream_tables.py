@@ -20,14 +20,28 @@ def recommendation(found: dict) -> list[str]:
 
 
 def learners(found: dict) -> list[str]:
-    """AUC over all steps of the test students, and in the two halves of their streams."""
+    """AUC over all steps of the test students, and in the halves of their streams; of the first fold, and of all."""
 
     def cells(runs: list[dict]) -> list[str]:
         halves = (of_tag(runs, "half", half, "auc") for half in ("early", "later"))
-        return [percent(of_all(runs, "auc")), *map(percent, halves), *sizes_of(runs)]
+        folds = {run["config"]["task"]["fold"] for run in runs}
+        return [percent(of_all(runs, "auc")), *map(percent, halves), *sizes_of(runs), str(len(folds))]
 
-    head = ["", "AUC %", "early %", "later %", "bytes a student", "parameters", "seeds", "steps"]
-    return table(head, found, cells)
+    head = ["", "AUC %", "early %", "later %", "bytes a student", "parameters", "runs", "steps", "folds"]
+    return table(head, {"runs": with_all_folds(found["runs"])}, cells)
+
+
+def with_all_folds(runs: dict) -> dict:
+    """The runs of the first fold; then, of each row that was run with others too, those of all its folds as a row."""
+    first = {name: run for name, run in runs.items() if run["config"]["task"]["fold"] == 1}
+    others = {name: run for name, run in runs.items() if name not in first}
+    rows = dict.fromkeys(run["row"].rpartition(" fold ")[0] for run in others.values())
+    return first | {
+        f"{name}, all": run | {"row": f"{row}, all folds"}
+        for row in rows
+        for name, run in runs.items()
+        if run["row"] == row or run["row"].startswith(f"{row} fold ")
+    }
 
 
 def stories(found: dict) -> list[str]:

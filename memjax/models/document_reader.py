@@ -43,6 +43,7 @@ class Retained(NamedTuple):
         entropy: of the eviction.
         value: the critic's.
         held: the numbers of the blocks in the buffer, in order, -1 for none, after the block was written.
+        eviction: the probability to be evicted of each that was held before.
     """
 
     acted: Bool[Array, "T"]
@@ -50,6 +51,7 @@ class Retained(NamedTuple):
     entropy: Float[Array, "T"]
     value: Float[Array, "T"]
     held: Int[Array, "T N"]
+    eviction: Float[Array, "T N"]
 
 
 class _Carry(NamedTuple):
@@ -154,9 +156,10 @@ class DocumentReader(nn.Module):
         after = _Carry(written, nothing, critic, carry.step + 1)
         after = jax.tree.map(lambda new, old: jnp.where(real, new, old), after, carry)
         held = jnp.where(jnp.arange(size) < after.buffer.filled, after.buffer.entries.step, -1)
-        acted = self.evictor.acts(real & (buffer.filled >= size))
-        choice = eviction.choice
-        return after, Retained(acted, choice.log_prob, choice.entropy, self.value_head(critic)[0], held)
+        full, choice = real & (buffer.filled >= size), eviction.choice
+        likely = jnp.where(full, choice.probabilities[:size], 0.0)
+        value = self.value_head(critic)[0]
+        return after, Retained(self.evictor.acts(full), choice.log_prob, choice.entropy, value, held, likely)
 
     def _view(self, carry: _Carry, new: BlockEntry) -> BaseView:
         """What the policy may ask."""

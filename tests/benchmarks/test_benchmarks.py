@@ -156,6 +156,33 @@ def test_what_needs_no_data_is_given_no_folder_of_it(reproduce):
     assert all("--data_dir=data" in command for command in reproduce.commands("spans", 1, "data").values())
 
 
+def test_a_row_of_all_folds_is_their_mean_and_leaves_the_first_fold_as_it_is(reproduce, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    tables = importlib.import_module("downstream_tables")
+    wanted = reproduce.commands("learners", 1, "FOLDER")
+    folded = {row: reproduce.config_of(command) for (row, _), command in wanted.items() if row.startswith("gru4rec")}
+    assert folded["gru4rec fold 4"]["task"]["fold"] == 4 and folded["gru4rec"]["task"]["fold"] == 1
+    assert folded["gru4rec fold 4"]["training"] == folded["gru4rec"]["training"]
+
+    def run(row, fold, auc):
+        tags = {"half": {"early": {"auc": auc}, "later": {"auc": auc / 2}}}
+        sizes = {"step": 900, "state_bytes": None, "parameters": 1234, "config": {"task": {"fold": fold}}}
+        return {"row": row, "metrics": {"auc": auc, "tags": tags}} | sizes
+
+    runs = [
+        run("dnc", 1, 0.5),
+        run("gru4rec", 1, 0.75),
+        run("gru4rec fold 2", 2, 0.65),
+        run("gru4rec stepwise", 1, 0.8),
+    ]
+    assert tables.learners({"runs": {one["row"]: one for one in runs}})[2:] == [
+        "| dnc | 50.0 | 50.0 | 25.0 | - | 1,234 | 1 | 900 | 1 |",
+        "| gru4rec | 75.0 | 75.0 | 37.5 | - | 1,234 | 1 | 900 | 1 |",
+        "| gru4rec stepwise | 80.0 | 80.0 | 40.0 | - | 1,234 | 1 | 900 | 1 |",
+        "| gru4rec, all folds | 70.0 ± 7.1 | 70.0 ± 7.1 | 35.0 ± 3.5 | - | 1,234 | 2 | 900 | 2 |",
+    ]
+
+
 def test_tables_of_choices_and_videos_say_what_is_right_and_what_it_cost(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     tables = importlib.import_module("downstream_tables")

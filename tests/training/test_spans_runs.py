@@ -20,7 +20,9 @@ from memjax.errors import MemjaxError
 from memjax.experiments.prepare import prepare, trained_model
 from memjax.experiments.reading import from_mapping, to_mapping
 from memjax.experiments.spans import build_document_reader, fifo_blocks, held_span, rewards, squad_scores, trimmed
+from memjax.experiments.spans.span_watch import watch
 from memjax.models.document_reader import Retained
+from memjax.reporting.buffer_picture import draw_buffer
 from memjax.tasks.span_files import ARTICLES, scored_words
 from memjax.training.evaluate import make_evaluator
 
@@ -110,7 +112,7 @@ def test_a_span_is_held_if_every_word_of_it_is(held, first, more):
 
 def retained(held):
     zeros = jnp.zeros(len(held))
-    return Retained(zeros > 0, zeros, zeros, zeros, jnp.array(held))
+    return Retained(zeros > 0, zeros, zeros, zeros, jnp.array(held), jnp.zeros(jnp.shape(held)))
 
 
 def test_rewards_come_behind_the_last_block_or_while_the_span_is_held():
@@ -210,6 +212,37 @@ def test_a_rule_that_draws_is_tested_by_the_same_draws_whatever_the_padding(fold
     assert_same(measure(params, padded), measure(params, example))
 
 
+def test_what_is_shown_is_what_was_answered_and_what_was_held(folder):
+    trained, params, batch = made(folder)
+    batch = {name: np.asarray(x) for name, x in batch.items()}
+    found = watch(trained.recipe.model, 3, trained.task, params, batch)
+    measure = jax.jit(trained.phases[-1].measure)
+    right = [bool(measure(params, {name: x[row] for name, x in batch.items()}).correct) for row in range(3)]
+    assert [one["answer"] == one["prediction"] for one in found["examples_shown"]] == right
+    assert [one["tags"]["place"] for one in found["examples_shown"]] == [("early", "later")[x] for x in batch["place"]]
+
+    shown, lengths = found["buffer"], (batch["stream"] != 0).any(2).sum(1)
+    row = int(lengths.argmin())
+    words = [trained.task.vocabulary[word] for word in batch["stream"][row].ravel() if word]
+    assert (
+        " ".join(shown["lines"][:-1]).split() == words
+        and shown["lines"][-1] == found["examples_shown"][row]["question"]
+    )
+    (question,) = shown["questions"]
+    span = range(batch["first"][row], batch["last"][row] + 1)
+    assert question["step"] == lengths[row] and {place // 3 for place in span} == set(question["support"])
+    stream = jnp.asarray(batch["stream"][row])
+    kept = jax.jit(functools.partial(trained.recipe.model.apply, method="retain"))(params, stream).held
+    after = [[int(block) for block in kept[t] if block >= 0] for t in range(lengths[row])]
+    assert shown["held"] == [[], *after]
+    likely = dict(enumerate(shown["eviction"]))
+    assert all(len(likely[t]) == len(held) and sum(likely[t]) <= 1 + 1e-3 for t, held in enumerate(shown["held"]))
+    gone = [(t, set(held) - set(shown["held"][t + 1])) for t, held in enumerate(shown["held"][:-1])]
+    assert any(left for _, left in gone)  # and it is the likeliest
+    assert all(likely[t][shown["held"][t].index(block)] == max(likely[t]) > 0 for t, left in gone for block in left)
+    draw_buffer(shown)
+
+
 def test_batches_are_trimmed_to_a_multiple_of_trains_blocks(folder):
     trained, _, _ = made(folder)
     shape, batch = trained.task.shape, trained.task.examples("train", np.arange(3))
@@ -241,6 +274,8 @@ def test_it_is_trained_tested_and_reported_by_one_command(arg, folder, tmp_path,
     assert (run / "base").exists() == ("whole" not in arg) and (run / "report.html").exists()
     assert "F1 %" in capsys.readouterr().out
     assert type(trained_model(run)[0]).__name__ == ("BiDAF" if "whole" in arg else "DocumentReader")
+    assert len(found["examples_shown"]) == 3 and ("buffer" in found) == ("whole" not in arg)
+    assert "fox" in (run / "report.html").read_text()
     if "whole" in arg:
         assert found["metrics"]["held"] == 1
 

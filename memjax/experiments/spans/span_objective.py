@@ -96,11 +96,8 @@ def measure_reader(reader: DocumentReader, longest: int, params: Params, example
         params: of the reader.
         example: of `Spans`.
     """
-    blocks = example["stream"]
-    # By the document, so that every test is the same.
-    key = jax.random.fold_in(jax.random.key(0), (blocks * (1 + jnp.arange(blocks.shape[1]))).sum())
-    retained = _retained(reader, params, example, policies[reader.policy].test_key(key))
-    return _measured(_of_held(reader, params, example, longest, retained.held[-1], None))
+    held = read_greedily(reader, params, example).held[-1]
+    return _measured(_of_held(reader, params, example, longest, held, None))
 
 
 def measure_whole(reader: BiDAF, longest: int, params: Params, example: Example) -> MetricSums:
@@ -113,6 +110,20 @@ def measure_whole(reader: BiDAF, longest: int, params: Params, example: Example)
         example: of `Spans`.
     """
     return _measured(_of_all(reader, params, example, longest, None))
+
+
+def read_greedily(reader: DocumentReader, params: Params, example: Example) -> Retained:
+    """A document as it is read in a test: the likeliest block is evicted, or of `uniform` one that is drawn.
+
+    Args:
+        reader: the model.
+        params: of the reader.
+        example: of `Spans`.
+    """
+    blocks = example["stream"]
+    # By the document, so that every test is the same.
+    key = jax.random.fold_in(jax.random.key(0), (blocks * (1 + jnp.arange(blocks.shape[1]))).sum())
+    return _retained(reader, params, example, policies[reader.policy].test_key(key))
 
 
 def _retained(reader: DocumentReader, params: Params, example: Example, key: Key | None) -> Retained:

@@ -20,8 +20,9 @@ from memjax.experiments.spans.span_objective import (
     whole_objective,
 )
 from memjax.experiments.spans.span_scores import rewards
+from memjax.experiments.spans.span_watch import watch
 from memjax.models import BiDAF, DocumentReader
-from memjax.reporting.description import Column, Report, tag_panels
+from memjax.reporting.description import BufferPicture, Column, Report, tag_panels
 from memjax.reporting.description import Phase as ShownPhase
 from memjax.tasks import Spans, SpansShape, check_batch
 from memjax.training.actor_critic import ActorCritic
@@ -34,6 +35,13 @@ from memjax.typing import Batch, Key, Params, Split
 F1 = Column("F1 %", ("f1",), "percent", "higher")
 EXACT = Column("exact match %", ("accuracy",), "percent", "higher")
 HELD = Column("held %", ("held",), "percent", "higher")
+HELD_BLOCKS = BufferPicture(
+    "buffer",
+    "What the buffer held",
+    "Which blocks of a document of the test were held when each block came, and in the end, when the question came.",
+    ("buffer",),
+)
+SHOWN = 12  # questions, with what was answered
 Vectors = Callable[[], np.ndarray]  # of words, `[known, width]`
 Made = tuple[str, DocumentReader | BiDAF, tuple[Phase, ...]]  # the label, what is trained, its phases
 MEANING = (
@@ -146,10 +154,17 @@ def spans_recipe(config: SpansConfig, task: Spans) -> Recipe:
     vectors = cache(partial(task.word_vectors, config.model.width))  # made once
     label, reader, phases = (_of_buffer if config.system == "buffer" else _of_whole)(config, task.shape, vectors)
     shown = tuple(ShownPhase(phase.name, "reader alone") for phase in phases[:-1])
-    columns, panels = (F1, EXACT, HELD), tag_panels(task.shape.tags, "percent")
+    columns, panels = (F1, EXACT, HELD), (*tag_panels(task.shape.tags, "percent"), HELD_BLOCKS)
     report = Report(F1.name, columns, panels, MEANING, phases=shown)
     layout = Layout(partial(check_batch, task.shape), partial(trimmed, task.shape))
-    return Recipe(label, phases, layout, _no_facts, report.to_json(), model=reader)
+
+    def facts(params: Params, metrics: dict[str, Any], split: Split) -> dict[str, Any]:
+        size = task.size(split)
+        indices = np.sort(np.random.default_rng(0).choice(size, min(SHOWN, size), replace=False))
+        batch = trimmed(task.shape, task.examples(split, indices))
+        return watch(reader, config.model.longest, task, params, batch)
+
+    return Recipe(label, phases, layout, facts, report.to_json(), model=reader)
 
 
 def _of_buffer(config: SpansConfig, shape: SpansShape, vectors: Vectors) -> Made:
@@ -183,10 +198,6 @@ def _init(reader: DocumentReader | BiDAF, vectors: Vectors, key: Key, example: E
     # Called where training begins, not where shapes alone are asked for; of several processes by the first alone.
     base["embed"] = {"embedding": jax.pure_callback(vectors, base["embed"]["embedding"])}
     return {"params": params}
-
-
-def _no_facts(params: Params, metrics: dict[str, Any], split: Split) -> dict[str, Any]:
-    return {}
 
 
 def _check_policy(config: SpansConfig, kind: str) -> None:
