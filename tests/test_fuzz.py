@@ -120,7 +120,7 @@ def test_a_run_folder_with_random_files_is_shown_or_one_clear_line(trained, here
         content = found if lines is None else "\n".join(map(json.dumps, lines)).encode()
     path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
     with soon(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("memjax.training.experiment.phase_evaluator", lambda *_: lambda *_, **__: {"diverged": 0})
+        patch.setattr("memjax.experiments.prepare.make_evaluator", lambda *_: lambda *_, **__: {"diverged": 0})
         patch.setattr("memjax.commands.report_command.report", _only_rows)
         capsys.readouterr()
         status = cli.main([command, str(here / "run")])

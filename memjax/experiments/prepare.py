@@ -11,6 +11,7 @@ from memjax.errors import remark, require
 from memjax.experiments.family import Family
 from memjax.experiments.reading import family_of, plugins_of, read_config, resolved, to_mapping
 from memjax.training.data_digests import changed_data
+from memjax.training.evaluate import make_evaluator
 from memjax.training.phase import Experiment, initial_state, load_phase
 from memjax.training.sharding import make_mesh, row_parts
 from memjax.typing import Params
@@ -29,7 +30,9 @@ def prepare(config: Any) -> Experiment:
     mesh = make_mesh(config.mesh, batch_size)
     plugins = plugins_of(config)
     settings = to_mapping(config) | ({"plugins": list(plugins)} if plugins else {})
-    experiment = Experiment(config, settings, resolved, name, task, mesh, recipe)
+    measured = {phase.name: phase.measure for phase in recipe.phases}
+    evaluators = {phase: make_evaluator(own, task, recipe.layout, mesh, batch_size) for phase, own in measured.items()}
+    experiment = Experiment(config, settings, resolved, name, task, mesh, recipe, evaluators)
     examples = task.size("train")
     require(examples >= batch_size, f"there are {examples} training examples, fewer than one batch of {batch_size}")
     rows, microbatches = batch_size // row_parts(mesh), config.training.microbatches

@@ -28,6 +28,9 @@ from memjax.typing import Any, Array, PyTree
 
 Unlogged = list[dict[str, float]]
 
+# Of several devices with the same array each writes a part, but none less than this: Orbax compiles a program for each
+# part of each shape, which takes seconds, for a small model too.
+_LEAST_PART = 2**20  # bytes
 # What is no damage of a checkpoint: it may be read the next time, and is not to be given up.
 _PASSING = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT)
 
@@ -88,7 +91,19 @@ def open_checkpoints(folder: Path | epath.Path, create: bool = True) -> ocp.Chec
             require(not links, f"{', '.join(links)}: no checkpoint is read or written through a link; remove it")
     policy = ocp.checkpoint_managers.LatestN(2)
     options = ocp.CheckpointManagerOptions(preservation_policy=policy, create=True)
-    return ocp.CheckpointManager(folder.resolve(), options=options)
+    return ocp.CheckpointManager(folder.resolve(), options=options, handler_registry=_handlers())
+
+
+def _handlers() -> ocp.CheckpointHandlerRegistry:
+    """What saves and restores the parts of a checkpoint: Orbax's own, but for `_LEAST_PART`."""
+    arrays = ocp.type_handlers.ArrayHandler(min_slice_bytes_for_replica_parallel=_LEAST_PART)
+    types = ocp.type_handlers.create_type_handler_registry((jax.Array, arrays))
+    found = ocp.DefaultCheckpointHandlerRegistry()
+    found.add("state", ocp.args.PyTreeSave, ocp.PyTreeCheckpointHandler(type_handler_registry=types))
+    found.add("state", ocp.args.StandardRestore, ocp.StandardCheckpointHandler())
+    for arguments in (ocp.args.JsonSave, ocp.args.JsonRestore):
+        found.add("record", arguments, ocp.JsonCheckpointHandler())
+    return found
 
 
 def save(manager: ocp.CheckpointManager, step: int, state: TrainState, unlogged: Unlogged) -> None:
@@ -102,7 +117,7 @@ def save(manager: ocp.CheckpointManager, step: int, state: TrainState, unlogged:
     """
     # A copy of the list: it is written in the background, while the loop adds to it.
     record = {"unlogged": list(unlogged), "digest": _seal(step, state._asdict(), unlogged)}
-    arguments = ocp.args.Composite(state=ocp.args.StandardSave(state._asdict()), record=ocp.args.JsonSave(record))
+    arguments = ocp.args.Composite(state=ocp.args.PyTreeSave(state._asdict()), record=ocp.args.JsonSave(record))
     manager.save(step, args=arguments)
 
 

@@ -19,7 +19,7 @@ from memjax.errors import remark
 from memjax.files import read_entries, writing
 from memjax.training import checkpoint, runs
 from memjax.training.data_digests import changed_data, keep_data_digests
-from memjax.training.phase import Experiment, load_phase, phase_evaluator, run_phase
+from memjax.training.phase import Experiment, load_phase, run_phase
 from memjax.training.processes import by_first, devices, require_shared
 from memjax.training.sharding import fetch
 from memjax.typing import Params, Split
@@ -114,9 +114,9 @@ def evaluate(
     changed: list[str] = []
     by_first(lambda: changed.append(changed_data(experiment, folder)))
     step, params = load_phase(experiment, folder, last)
-    params = fetch(experiment.mesh, params)
     predictions: list[np.ndarray] = []
-    metrics = phase_evaluator(experiment, last)(params, split, predictions=predictions, intervals=True)
+    metrics = experiment.evaluators[last.name](params, split, predictions=predictions, intervals=True)
+    params = fetch(experiment.mesh, params)
     result = {
         "split": split,
         "label": experiment.recipe.label,
@@ -138,7 +138,7 @@ def evaluate(
         result |= experiment.recipe.shown(split, np.concatenate(predictions))
     for phase in before:
         _, learned = load_phase(experiment, folder, phase)
-        result[phase.name] = _without_nan(phase_evaluator(experiment, phase)(learned, split))
+        result[phase.name] = _without_nan(experiment.evaluators[phase.name](learned, split))
     result["metrics"] = _without_nan(result["metrics"])
     result["notes"] += [text for text in changed if text]
     if unknown := metrics.get("unknown_labels"):

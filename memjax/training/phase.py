@@ -12,7 +12,7 @@ from rich.console import Console
 
 from memjax.training import checkpoint
 from memjax.training.data import Examples, Layout
-from memjax.training.evaluate import MetricSums, make_evaluator
+from memjax.training.evaluate import MetricSums
 from memjax.training.loop import Fit, fit
 from memjax.training.objective import Example, Loss
 from memjax.training.sharding import placed
@@ -89,6 +89,8 @@ class Experiment(NamedTuple):
         task: whose examples it is trained and tested on.
         mesh: all devices.
         recipe: what the family makes of it.
+        evaluators: of each phase, by its name, `evaluate(params, split, ...) -> metrics` as `make_evaluator` makes it:
+            validations and the test compile it once.
     """
 
     config: Any
@@ -98,6 +100,7 @@ class Experiment(NamedTuple):
     task: Examples
     mesh: Mesh
     recipe: Recipe
+    evaluators: Mapping[str, Callable[..., dict[str, Any]]]
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -139,7 +142,7 @@ def run_phase(
         MemjaxError: as `fit` does.
     """
     config, task, mesh = experiment.config, experiment.task, experiment.mesh
-    training, validate = config.training, phase_evaluator(experiment, phase)
+    training, validate = config.training, experiment.evaluators[phase.name]
 
     def begin(frozen: Params) -> TrainState:
         state = initial_state(experiment, phase)
@@ -185,12 +188,6 @@ def load_phase(experiment: Experiment, folder: Path, phase: Phase) -> tuple[int,
     with checkpoint.open_checkpoints(place, create=False) as manager:
         state, _ = checkpoint.restore(manager, like, experiment.mesh)
     return int(state.step), state.params
-
-
-def phase_evaluator(experiment: Experiment, phase: Phase) -> Callable[..., dict[str, Any]]:
-    """`evaluate(params, split, ...) -> metrics` of a phase, as `make_evaluator` makes it."""
-    layout, batch_size = experiment.recipe.layout, experiment.config.training.batch_size
-    return make_evaluator(phase.measure, experiment.task, layout, experiment.mesh, batch_size)
 
 
 def state_bytes(make_state: Callable[[], Any]) -> int:

@@ -5,7 +5,6 @@ import zlib
 from typing import Any, Protocol, runtime_checkable
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from memjax.experiments.stream_qa.shown_examples import answer_text, question_text
@@ -63,7 +62,7 @@ def slots_read(
         return []
 
     @jax.jit
-    def asked_of(stream, mask, query, candidates):
+    def asked_of(params, stream, mask, query, candidates):
         slots, _ = model.apply(params, stream, mask, method="memorize")
         logits = model.apply(params, slots, query, candidates, method="answer")
         return logits, model.apply(params, slots, query, method="read_weights")
@@ -78,7 +77,7 @@ def slots_read(
         place, asked, mask = chosen
         query, label = batch["query"][row][asked], int(batch["label"][row][asked])
         candidates = batch["candidates"][row] if "candidates" in batch else None
-        logits, weights = asked_of(batch["stream"][row], mask, jnp.asarray(query), candidates)
+        logits, weights = asked_of(params, batch["stream"][row], mask, np.asarray(query), candidates)
         texts = {"answer": label, "given": int(np.argmax(logits))}
         found.append(
             {"question": question_text(task, query)}

@@ -1,7 +1,5 @@
 """What is measured of the slots: what each segment changes in them, how alike they are, and what can be recollected."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -39,10 +37,11 @@ def memorized(model: MemoryModel, params: Params, batch: Batch) -> Slots:
         batch: the examples.
     """
 
-    def memorize(stream, mask):
+    # Parameters are arguments everywhere here: as constants they would make each run's program one of its own.
+    def memorize(params, stream, mask):
         return model.apply(params, stream, mask, method="memorize")[0]
 
-    return jax.jit(jax.vmap(memorize))(batch["stream"], batch["mask"])
+    return jax.jit(jax.vmap(memorize, (None, 0, 0)))(params, batch["stream"], batch["mask"])
 
 
 def changes_by_segment(model: MemoryModel, params: Params, batch: Batch) -> np.ndarray:
@@ -53,26 +52,28 @@ def changes_by_segment(model: MemoryModel, params: Params, batch: Batch) -> np.n
         params: of the model.
         batch: the examples.
     """
-    memory, params = functional(model.memory), jax.tree.map(jnp.asarray, params)
-    own = {"params": params["params"].get("memory", {})}
+    memory = functional(model.memory)
+
+    def own(params):
+        return {"params": params["params"].get("memory", {})}
 
     @jax.jit
-    def encode(stream, mask):
+    def begin(params, stream, mask):
         items = model.apply(params, stream, mask, method="embed_items")
-        return jax.vmap(memory.encode, (None, 0, 0))(own, items, mask)
+        state = jax.tree.map(lambda x: jnp.broadcast_to(x, (len(mask), *x.shape)), memory.initial_state(own(params)))
+        return jax.vmap(memory.encode, (None, 0, 0))(own(params), items, mask), state
 
     @jax.jit
-    def write(state, features, mask):
-        written = jax.vmap(lambda s, f, m: memory.write(own, s, f, m)[0])(state, features, mask)
-        slots = jax.vmap(lambda s: memory.slots(own, s).values)
+    def write(params, state, features, mask, segment):
+        memory_params, (now, there) = own(params), jax.tree.map(lambda x: x[:, segment], (features, mask))
+        written = jax.vmap(lambda s, f, m: memory.write(memory_params, s, f, m)[0])(state, now, there)
+        slots = jax.vmap(lambda s: memory.slots(memory_params, s).values)
         return written, jnp.linalg.norm(slots(written) - slots(state), axis=-1)
 
-    features, rows = encode(batch["stream"], batch["mask"]), len(batch["mask"])
-    state = jax.tree.map(lambda x: jnp.broadcast_to(x, (rows, *x.shape)), memory.initial_state(own))
+    features, state = begin(params, batch["stream"], batch["mask"])
     changes = []
     for segment in range(batch["mask"].shape[1]):
-        now = jax.tree.map(lambda x: x[:, segment], features)  # noqa: B023, used at once
-        state, change = write(state, now, batch["mask"][:, segment])
+        state, change = write(params, state, features, batch["mask"], segment)
         changes.append(np.asarray(change))
     return np.stack(changes, axis=1)
 
@@ -108,9 +109,14 @@ def slot_cosines(slots: Slots) -> list[list[float]]:
     Returns:
         `[K][K]`, 1 where the two are the same.
     """
-    own = slots.values - slots.values.mean(0)
-    unit = own / jnp.maximum(jnp.linalg.norm(own, axis=-1, keepdims=True), 1e-12)
-    return np.round(jnp.abs(jnp.einsum("bkd,bjd->bkj", unit, unit)).mean(0), 4).tolist()
+
+    @jax.jit
+    def cosines(values):
+        own = values - values.mean(0)
+        unit = own / jnp.maximum(jnp.linalg.norm(own, axis=-1, keepdims=True), 1e-12)
+        return jnp.abs(jnp.einsum("bkd,bjd->bkj", unit, unit)).mean(0)
+
+    return np.round(np.asarray(cosines(slots.values)), 4).tolist()
 
 
 def recollected_by_age(
@@ -131,19 +137,22 @@ def recollected_by_age(
         For each age, 0 for the last segment of a stream, the share as "accuracy", and as "examples" of how many items.
     """
 
-    def recollected(example):
-        key, slots, stream, mask = example
-        every = jnp.arange(mask.shape[0])
-        ids, others, vectors = as_ids(stream, mask, stream, mask)
-        fragments = build_fragments(key, ids, mask, others, mask, every, mask.any(-1), mask_ratio=mask_ratio)
-        among = None if vectors is None else Among(ids.reshape(-1), mask.reshape(-1))
-        found = model.apply(params, slots, fragments, vectors, among, method="recollect")
-        return (fragments.hidden & (found == fragments.items)).sum(-1), fragments.hidden.sum(-1)
+    @jax.jit
+    def recollected(params, slots, stream, mask):
+        def one(example):
+            key, slots, stream, mask = example
+            every = jnp.arange(mask.shape[0])
+            ids, others, vectors = as_ids(stream, mask, stream, mask)
+            fragments = build_fragments(key, ids, mask, others, mask, every, mask.any(-1), mask_ratio=mask_ratio)
+            among = None if vectors is None else Among(ids.reshape(-1), mask.reshape(-1))
+            found = model.apply(params, slots, fragments, vectors, among, method="recollect")
+            return (fragments.hidden & (found == fragments.items)).sum(-1), fragments.hidden.sum(-1)
 
-    keys = jax.random.split(jax.random.key(0), len(batch["mask"]))
-    # One after another: the scores of all items at all places of many long streams are gigabytes.
-    one_by_one = jax.jit(partial(jax.lax.map, recollected))
-    right, hidden = one_by_one((keys, slots, batch["stream"], batch["mask"]))
+        keys = jax.random.split(jax.random.key(0), len(mask))
+        # One after another: the scores of all items at all places of many long streams are gigabytes.
+        return jax.lax.map(one, (keys, slots, stream, mask))
+
+    right, hidden = map(np.asarray, recollected(params, slots, batch["stream"], batch["mask"]))
     real = np.any(batch["mask"], axis=-1)
     ages = np.cumsum(real[:, ::-1], axis=1)[:, ::-1] - 1  # of a segment of padding too, but nothing of it is hidden
     shares = {}
