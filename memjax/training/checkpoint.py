@@ -94,7 +94,7 @@ def open_checkpoints(folder: Path | epath.Path, create: bool = True) -> ocp.Chec
     return ocp.CheckpointManager(folder.resolve(), options=options, handler_registry=_handlers())
 
 
-def _handlers() -> ocp.CheckpointHandlerRegistry:
+def _handlers() -> ocp.DefaultCheckpointHandlerRegistry:
     """What saves and restores the parts of a checkpoint: Orbax's own, but for `_LEAST_PART`."""
     arrays = ocp.type_handlers.ArrayHandler(min_slice_bytes_for_replica_parallel=_LEAST_PART)
     types = ocp.type_handlers.create_type_handler_registry((jax.Array, arrays))

@@ -12,6 +12,7 @@ from memjax.errors import MemjaxError
 from memjax.experiments.prepare import prepare
 from memjax.training import experiment
 from memjax.training.phase import load_phase
+from memjax.training.runs import open_run
 
 
 def test_the_pulls_add_up_to_the_gradient_of_the_loss(tmp_path, monkeypatch):
@@ -34,6 +35,6 @@ def test_the_pulls_add_up_to_the_gradient_of_the_loss(tmp_path, monkeypatch):
 
 def test_a_run_without_rehearsal_is_one_line(tmp_path):
     made = prepare(tiny("demo", rehearsal__fragments=0))
-    experiment.train(made, tmp_path / "run", Console(quiet=True))
+    open_run(made.settings, made.resolved, tmp_path)
     with pytest.raises(MemjaxError, match="no run of a memory that was rehearsed"):
-        loss_gradients.gradients(tmp_path / "run")
+        loss_gradients.gradients(tmp_path)

@@ -1,5 +1,6 @@
 """The gates of a run on needles, against the oracle's equations; other runs are refused."""
 
+import jax
 import jax.numpy as jnp
 import needle_gates
 import numpy as np
@@ -14,18 +15,23 @@ from memjax.experiments.prepare import prepare, trained_parameters
 from memjax.experiments.reading import from_mapping
 from memjax.experiments.sequence import build_sequence
 from memjax.training import experiment
+from memjax.training.runs import open_run
 
 TASK = {"size": 2, "length": 60, "longest": 2, "train": 16, "valid": 4, "test": 2}
 MODEL = {"width": 8, "depth": 1, "heads": 2, "hidden": 0, "window": 4, "chunk": 4, "carry_state": 0.0}
 TRAINING = {"steps": 1, "batch_size": 8, "validate_examples": 4, "validate_every": 1, "checkpoint_every": 1}
 
 
-def run(folder, arg, **model):
+def prepared(arg, **model):
     settings = config_file("needle")(arg).to_dict()
     settings["task"] |= TASK
     settings["model"] |= MODEL | model
     settings["training"] |= TRAINING
-    made = prepare(from_mapping(settings))
+    return prepare(from_mapping(settings))
+
+
+def run(folder, arg, **model):
+    made = prepared(arg, **model)
     experiment.train(made, folder, Console(quiet=True))
     return made, trained_parameters(made, folder)
 
@@ -58,9 +64,11 @@ def test_the_question_is_read_from_the_states_of_two_places(tmp_path, monkeypatc
     batch = made.task.examples("test", np.arange(4))
     found = needle_gates.put_together(model, params, batch)
 
+    read = jax.jit(model.apply)
+
     def right(tokens, target, lower, last):
-        states = [model.apply(params, tokens[:end])[1] for end in (lower, last)]
-        said = model.apply(params, tokens[-30:], (states[0][0], states[1][1]))[0].argmax(-1)
+        states = [read(params, tokens[:end])[1] for end in (lower, last)]
+        said = read(params, tokens[-30:], (states[0][0], states[1][1]))[0].argmax(-1)
         return (said == target[-30:])[target[-30:] != -1].mean()
 
     end, half = batch["tokens"].shape[1] - 30, batch["tokens"].shape[1] // 2
@@ -70,6 +78,8 @@ def test_the_question_is_read_from_the_states_of_two_places(tmp_path, monkeypatc
 
 
 def test_a_run_without_a_surprise_memory_is_one_line(tmp_path):
-    run(tmp_path / "run", "attention")
+    made, folder = prepared("attention"), tmp_path / "run"
+    folder.mkdir()
+    open_run(made.settings, made.resolved, folder)
     with pytest.raises(MemjaxError, match="no run of a surprise memory on needles"):
-        needle_gates.gates(tmp_path / "run")
+        needle_gates.gates(folder)
