@@ -19,27 +19,25 @@ MAZES = environments.imazes([3])
 LONGEST = 9  # steps of a way
 
 
+@jax.jit
+def go(place, ways):
+    """For each way, step by step: whether the indicator is seen before it, and whether the way is won by it."""
+
+    def step(place, actions):
+        seen = jnp.isin(jax.vmap(environments.view, (0, None))(place, MAZES), WALL + MAZES.colours[jnp.array([3, 6])])
+        walk = jax.vmap(environments.step, (None, 0, 0, None))
+        _, after, reward, _ = walk(jax.random.key(0), place, actions, MAZES)
+        return after, (seen.any((1, 2)), reward == 1)
+
+    return jax.lax.scan(step, jax.tree.map(lambda leaf: jnp.repeat(leaf[None], len(ways), 0), place), ways.T)[1]
+
+
 @functools.cache
 def places(maze, facing):
     """Of each way of so many steps from there: whether the indicator is seen before each, and when it is won."""
     ways = jnp.asarray(list(itertools.product(range(3), repeat=LONGEST)))
-
-    @jax.jit
-    def go(place):
-        def step(place, actions):
-            seen = jnp.isin(
-                jax.vmap(environments.view, (0, None))(place, MAZES), WALL + MAZES.colours[jnp.array([3, 6])]
-            )
-            _, after, reward, _ = jax.vmap(environments.step, (None, 0, 0, None))(
-                jax.random.key(0), place, actions, MAZES
-            )
-            return after, (seen.any((1, 2)), reward == 1)
-
-        return jax.lax.scan(step, place, ways.T)[1]
-
     _, place = environments.enter(jax.random.key(0), jnp.asarray(maze), MAZES)
-    start = place._replace(facing=jnp.asarray(facing))
-    seen, won = go(jax.tree.map(lambda leaf: jnp.repeat(leaf[None], len(ways), 0), start))
+    seen, won = go(place._replace(facing=jnp.asarray(facing)), ways)
     return np.asarray(seen).T, np.asarray(won).T
 
 
