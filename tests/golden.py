@@ -37,6 +37,8 @@ CELLS += " model.memory_width=5 model.hidden=8"
 READERS = (
     f"{STEPS} training.base_steps=10 task.train=40 task.valid=16 task.test=16 model.width=8 optimizer.decay_steps=5"
 )
+SPANS = f"{STEPS} training.base_steps=10 task.words=10 task.cut=100 task.within=50 model.width=8 model.entries=4"
+SPANS += " model.longest=5 task.data_dir=../shared/data/fairytaleqa"  # without the data it is refused, before and after
 AGENTS = f"{STEPS} task.train=40 task.test_lengths=4,6 model.width=8"
 ENCODED = "memory.layers=1 memory.heads=2"
 CONTROLLED = "memory.memory_width=5 memory.hidden=8 memory.read_heads=2"
@@ -58,6 +60,8 @@ RUNS = {
         for policy in ("im", "lifo", "lru", "s", "shuffled_st", "st", "uniform")
     },
     "noisy facts": f"configs/retention.py:noisy,policy=st,entries=5,reward=facts {READERS}",
+    **{f"spans {policy}": f"configs/spans.py:fairytales,policy={policy} {SPANS}" for policy in ("im", "st", "uniform")},
+    "spans whole": f"configs/spans.py:fairytales,system=whole {SPANS} training.base_steps=0",
     **{
         f"imaze {base} {policy}": f"configs/maze.py:imaze,base={base},policy={policy},entries=4 {AGENTS}"
         for base, policy in (("mqn", "st"), ("frmqn", "im"), ("mqn", "lru"), ("frmqn", "uniform"))
