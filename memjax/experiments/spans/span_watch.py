@@ -1,6 +1,6 @@
 """What a reader answers, and which blocks its buffer held while it read: a few questions of a test, for the report."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ import numpy as np
 
 from memjax.experiments.spans.span_objective import read_greedily
 from memjax.experiments.spans.span_scores import squad_scores
-from memjax.models import BiDAF, DocumentReader, best_span
+from memjax.models import BiDAF, DocumentReader, SpanLogits, best_span
 from memjax.models.document_reader import Retained, held_words
 from memjax.tasks import Spans
 from memjax.training.objective import Example
@@ -56,7 +56,7 @@ def watch(reader: DocumentReader | BiDAF, longest: int, task: Spans, params: Par
         else:
             retained, held = None, jnp.arange(len(blocks))
             logits = reader.apply(params, blocks, query)
-        begin, end = best_span(logits, longest)
+        begin, end = best_span(cast(SpanLogits, logits), longest)
         words = jnp.pad(held_words(blocks, held).reshape(-1), (0, longest))
         said = jax.lax.dynamic_slice(words, (begin,), (longest,))
         said = jnp.where(jnp.arange(longest) <= end - begin, said, 0)
