@@ -91,6 +91,21 @@ def held_span(
     return there, jnp.where(there, begin, 0), jnp.where(there, begin + last - first, 0)
 
 
+def said_words(logits: SpanLogits, blocks: Int[Array, "T W"], held: Int[Array, "N"], longest: int) -> Int[Array, "P"]:
+    """What is answered, the likeliest span of the blocks that were held; padding behind its end.
+
+    Args:
+        logits: of their words.
+        blocks: of the document.
+        held: their numbers, rising, -1 for none.
+        longest: the most words that are answered.
+    """
+    begin, end = best_span(logits, longest)
+    words = jnp.pad(held_words(blocks, held).reshape(-1), (0, longest))
+    said = jax.lax.dynamic_slice(words, (begin,), (longest,))
+    return jnp.where(jnp.arange(longest) <= end - begin, said, 0)
+
+
 def span_scores(logits: SpanLogits, held: Int[Array, "N"], example: Example, longest: int) -> SpanScores:
     """What is measured of an answer from the blocks that were held.
 
@@ -103,11 +118,7 @@ def span_scores(logits: SpanLogits, held: Int[Array, "N"], example: Example, lon
     blocks = example["stream"]
     there, first, last = held_span(held, example["first"], example["last"], blocks.shape[1])
     loss = -jax.nn.log_softmax(logits.first)[first] - jax.nn.log_softmax(logits.last)[last]
-    begin, end = best_span(logits, longest)
-    words = jnp.pad(held_words(blocks, held).reshape(-1), (0, longest))
-    said = jax.lax.dynamic_slice(words, (begin,), (longest,))
-    said = jnp.where(jnp.arange(longest) <= end - begin, said, 0)
-    exact, f1 = squad_scores(said, example["answers"])
+    exact, f1 = squad_scores(said_words(logits, blocks, held, longest), example["answers"])
     # Where logits are none, nothing is: 0 would be a loss like others.
     lost = jnp.isnan(logits.first).any() | jnp.isnan(logits.last).any()
     return SpanScores(jnp.where(lost, jnp.nan, jnp.where(there, loss, 0)), there.astype(jnp.float32), exact, f1)

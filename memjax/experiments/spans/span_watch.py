@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from memjax.experiments.spans.span_objective import read_greedily
-from memjax.experiments.spans.span_scores import squad_scores
-from memjax.models import BiDAF, DocumentReader, SpanLogits, best_span
-from memjax.models.document_reader import Retained, held_words
+from memjax.experiments.spans.span_scores import said_words, squad_scores
+from memjax.models import BiDAF, DocumentReader, SpanLogits
+from memjax.models.document_reader import Retained
 from memjax.tasks import Spans
 from memjax.training.objective import Example
 from memjax.typing import Array, Batch, Float, Int, Params
@@ -56,10 +56,7 @@ def watch(reader: DocumentReader | BiDAF, longest: int, task: Spans, params: Par
         else:
             retained, held = None, jnp.arange(len(blocks))
             logits = reader.apply(params, blocks, query)
-        begin, end = best_span(cast(SpanLogits, logits), longest)
-        words = jnp.pad(held_words(blocks, held).reshape(-1), (0, longest))
-        said = jax.lax.dynamic_slice(words, (begin,), (longest,))
-        said = jnp.where(jnp.arange(longest) <= end - begin, said, 0)
+        said = said_words(cast(SpanLogits, logits), blocks, held, longest)
         return Said(said, squad_scores(said, example["answers"])[0], retained)
 
     run = jax.jit(say)
