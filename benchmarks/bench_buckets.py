@@ -35,7 +35,7 @@ from memjax.tasks.builders import babi
 from memjax.tasks.two_facts import large
 from memjax.training.data import lengths_of, train_batches
 from memjax.training.phase import Experiment, initial_state
-from memjax.training.sharding import place_batch
+from memjax.training.sharding import place_batch, placed
 from memjax.training.step import make_optimizer, make_step
 from memjax.typing import Batch
 
@@ -83,7 +83,9 @@ def steppers(made: Experiment, firsts: Mapping[int, Batch]) -> dict[str, Callabl
     frozen = jax.jit(lambda: initial_state(made, made.phases[0]).params)()
     optimizer = make_optimizer(made.config.optimizer, phase.steps)
     step = make_step(phase.loss, optimizer, made.mesh, training.batch_size, 1, training.seed, made.recipe.layout.extend)
-    states = [jax.jit(lambda: initial_state(made, phase))()]  # one: a step takes the buffers of the one before
+    start = jax.jit(lambda: initial_state(made, phase))()
+    # One: a step takes the buffers of the one before. It lies where a step leaves it, or the first would compile again.
+    states = [jax.device_put(start, placed(made.mesh, start))]
 
     def stepper(batch: Batch) -> Callable[[], Any]:
         def call() -> Any:
