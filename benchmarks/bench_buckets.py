@@ -44,7 +44,7 @@ QUICK = {
     "model": {"width": 8, "hops": 1, "head_layers": 0},
     "training": {"batch_size": 8},
     "memory": {"slots": 3, "layers": 1},
-    "rehearsal": {"fragments": 0},
+    "rehearsal": {"fragments": 2, "layers": 1},
 }
 
 

@@ -75,8 +75,8 @@ class Sizes:
     )
 
 
-SMALL = (("memory__layers", 1), ("rehearsal__fragments", 0), ("model__width", 8), ("model__hops", 1))
-QUICK = Sizes("demo", SMALL, (1, 2), 1, (20, 40, 200), 20, 3, 8, (("demo", 8, 1, 2, 2),))
+ONE_LAYER = (("memory__layers", 1), ("rehearsal__layers", 1), ("model__width", 8), ("model__hops", 1))
+QUICK = Sizes("demo", ONE_LAYER, (1, 2), 1, (20, 40, 200), 20, 3, 8, (("demo", 8, 1, 2, 2),))
 SEGMENT = 10
 
 

@@ -30,8 +30,9 @@ def prepare(config: Any) -> Experiment:
     mesh = make_mesh(config.mesh, batch_size)
     plugins = plugins_of(config)
     settings = to_mapping(config) | ({"plugins": list(plugins)} if plugins else {})
-    measured = {phase.name: phase.measure for phase in recipe.phases}
-    evaluators = {phase: make_evaluator(own, task, recipe.layout, mesh, batch_size) for phase, own in measured.items()}
+    evaluators = {
+        phase.name: make_evaluator(phase.measure, task, recipe.layout, mesh, batch_size) for phase in recipe.phases
+    }
     experiment = Experiment(config, settings, resolved, name, task, mesh, recipe, evaluators)
     examples = task.size("train")
     require(examples >= batch_size, f"there are {examples} training examples, fewer than one batch of {batch_size}")

@@ -1,12 +1,12 @@
 """Recommendation from a file of clicks to a tested run: all items are ranked, from what is kept of each stream."""
 
-import contextlib
 import gzip
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from compiled import compiled_programs
 from rich.console import Console
 
 from memjax.experiments.prepare import prepare
@@ -57,25 +57,11 @@ def one_by_one(model, params, task):
     return map(np.array, zip(*found, strict=True))
 
 
-@contextlib.contextmanager
-def counted_programs():
-    """An entry for each program that is compiled meanwhile, or loaded from a cache."""
-    compiled = []
-
-    def listen(event, duration, **kwargs):
-        if "backend_compile" in event:
-            compiled.append(event)
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    yield compiled
-    jax.monitoring.unregister_event_duration_listener(listen)
-
-
 @pytest.mark.parametrize("system", ["memory", "dien"])
 def test_a_run_tells_how_high_the_next_item_stands(folder, system, tmp_path):
     made = prepared(folder, system)
     run = tmp_path / "run"
-    with counted_programs() as compiled:
+    with compiled_programs() as compiled:
         experiment.train(made, run, Console(quiet=True))
         metrics = experiment.evaluate(made, run)["metrics"]
     # Of both phases the start, the step and what is measured, once for each shape; and what is told of slots and items.

@@ -9,7 +9,7 @@ from memjax import cli
 from memjax.commands import train_command
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
-SHORT = ("training.steps=2", "rehearsal.sampler=random", "training.batch_size=8", "training.buckets=1")
+SHORT = ("training.steps=2", "training.sampler_steps=1", "training.batch_size=8", "training.buckets=1")
 SMALL = ("training.validate_examples=16", "task.length=100", "memory.slots=4", "model.width=16")
 SHALLOW = ("memory.layers=1", "rehearsal.layers=1", "model.head_layers=1")
 CASES = {

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from compiled import compiled_programs
 
 from memjax import MemjaxError, memories, register_memory
 from memjax.memories import memorize, registration
@@ -21,16 +22,9 @@ def sizes_of(name):
 
 @pytest.fixture(autouse=True)
 def nothing_compiles():
-    """A listener hears every compilation; none may have happened by the end of the test."""
-    compiled = []
-
-    def listen(event, duration, **kwargs):
-        if "backend_compile" in event:
-            compiled.append(event)
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    yield
-    jax.monitoring.unregister_event_duration_listener(listen)
+    """None may have been compiled by the end of the test."""
+    with compiled_programs() as compiled:
+        yield
     assert compiled == []
 
 

@@ -224,10 +224,8 @@ def test_what_is_shown_is_what_was_answered_and_what_was_held(folder):
     shown, lengths = found["buffer"], (batch["stream"] != 0).any(2).sum(1)
     row = int(lengths.argmin())
     words = [trained.task.vocabulary[word] for word in batch["stream"][row].ravel() if word]
-    assert (
-        " ".join(shown["lines"][:-1]).split() == words
-        and shown["lines"][-1] == found["examples_shown"][row]["question"]
-    )
+    *blocks, asked = shown["lines"]
+    assert " ".join(blocks).split() == words and asked == found["examples_shown"][row]["question"]
     (question,) = shown["questions"]
     span = range(batch["first"][row], batch["last"][row] + 1)
     assert question["step"] == lengths[row] and {place // 3 for place in span} == set(question["support"])

@@ -64,13 +64,13 @@ def watch(reader: DocumentReader | BiDAF, longest: int, task: Spans, params: Par
     for row in range(len(batch["first"])):  # one by one: the activations of twelve long documents are many
         example = {name: jnp.asarray(x[row]) for name, x in batch.items()}
         told.append(jax.tree.map(np.asarray, run(params, example)))
-    tags = {tag: [values[one] for one in batch[tag]] for tag, values in task.shape.tags.items()}
     examples = []
     for row, said in enumerate(told):
         given = _text(task, said.words)
         right = given if said.exact else _text(task, batch["answers"][row][0])
-        asked = {"question": _text(task, batch["query"][row]), "answer": right, "prediction": given}
-        examples.append(asked | {"tags": {tag: values[row] for tag, values in tags.items()}})
+        tags = {tag: values[batch[tag][row]] for tag, values in task.shape.tags.items()}
+        question = _text(task, batch["query"][row])
+        examples.append({"question": question, "answer": right, "prediction": given, "tags": tags})
     lengths = (batch["stream"] != 0).any(2).sum(1)
     shortest = int(lengths.argmin())
     found: dict[str, Any] = {"examples_shown": examples}
