@@ -31,7 +31,7 @@ from rich.table import Table
 from memjax.errors import MemjaxError
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import from_mapping
-from memjax.tasks.builders import babi
+from memjax.tasks.builders import babi_records
 from memjax.tasks.two_facts import large
 from memjax.training.data import lengths_of, train_batches
 from memjax.training.phase import Experiment, initial_state
@@ -154,7 +154,7 @@ def made_up(folder: Path) -> None:
                 asked = "" if line.answer is None else f"\t{line.answer}\t{line.support[0] + 1}"
                 lines.append(f"{number} {line.text}{asked}")
         (raw / f"qa{task}_made_{split}.txt").write_text("\n".join(lines) + "\n")
-    babi.prepare(raw, folder)
+    babi_records.prepare(raw, folder)
 
 
 def main() -> None:

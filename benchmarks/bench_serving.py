@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from memjax import memories, streaming
-from memjax.memories.registration import size_fields
+from memjax.memories.memory_registry import size_fields
 from memjax.models import GRU4Rec, MemoryModel
 from memjax.tasks import TaskShape
 

@@ -19,7 +19,7 @@ import timing
 from memjax import environments
 from memjax.environments import Mazes
 from memjax.environments.maze import WALL, MazeState
-from memjax.tasks.maze import ARCHIVE
+from memjax.tasks.maze_task import ARCHIVE
 
 ROOT = Path(__file__).parents[1]
 SETS = {"test": "SingleIndicatorTest", "large": "SingleIndicatorLarge"}

@@ -18,7 +18,7 @@ from ml_collections import ConfigDict
 from memjax.config import parse_arg
 from memjax.errors import unknown
 from memjax.memories import registry
-from memjax.memories.registration import memory_settings
+from memjax.memories.memory_registry import memory_settings
 
 DIRECT = ("directly", "multi_hop")
 

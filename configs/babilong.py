@@ -20,7 +20,7 @@ from memjax.config import parse_arg
 from memjax.errors import require, unknown
 from memjax.layers import rule
 from memjax.memories import registry
-from memjax.memories.registration import memory_settings
+from memjax.memories.memory_registry import memory_settings
 
 DIRECT = ("directly", "multi_hop")
 LAYERS = ("attention", "lmm", "mac", "mag", "mal")

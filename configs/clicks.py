@@ -17,7 +17,7 @@ from ml_collections import ConfigDict
 
 from memjax.config import parse_arg
 from memjax.errors import unknown
-from memjax.memories.registration import memory_settings
+from memjax.memories.memory_registry import memory_settings
 
 FILES = {"ml1m": "ml-1m.txt.gz", "small": "ratings.csv.gz"}
 # What differs from the defaults of the memories, for those that have it: as in configs/evidence.py on a CPU.

@@ -28,7 +28,7 @@ from ml_collections import ConfigDict
 
 from memjax.config import parse_arg
 from memjax.errors import unknown
-from memjax.memories.registration import memory_settings
+from memjax.memories.memory_registry import memory_settings
 
 SIZES = {
     # R_f, R_l, R_q, R_a, R_c, groups

@@ -13,7 +13,7 @@ The settings are those that served on a CPU elsewhere: for more than a few minut
 from ml_collections import ConfigDict
 
 from memjax.config import parse_arg
-from memjax.memories.registration import memory_settings
+from memjax.memories.memory_registry import memory_settings
 
 # What differs from the defaults of the memories, for those that have it: as in configs/evidence.py on a CPU.
 SIZES = {"layers": 2, "heads": 4, "memory_width": 32, "hidden": 64, "context": 4, "scores": "both", "position_std": 1.0}

@@ -21,7 +21,7 @@ from ml_collections import ConfigDict
 
 from memjax.config import parse_arg
 from memjax.errors import require, unknown
-from memjax.memories.registration import memory_settings
+from memjax.memories.memory_registry import memory_settings
 
 VARIANTS = ("shapes",)
 # What differs from the defaults of the memories, for those that have it: as in configs/stories.py.

@@ -30,7 +30,7 @@ def __getattr__(name: str) -> Any:
 
         return register_task
     if name == "register_family":
-        from memjax.experiments.registration import register_family
+        from memjax.experiments.register_family import register_family
 
         return register_family
     raise AttributeError(f"module 'memjax' has no attribute {name!r}")

@@ -18,8 +18,8 @@ import pytest
 
 from memjax import archives, environments, tasks
 from memjax.errors import MemjaxError
-from memjax.tasks.builders.babi import prepare
 from memjax.tasks.builders.babi_format import read_extra
+from memjax.tasks.builders.babi_records import prepare
 
 PACKERS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "": bytes}
 STORY = b"1 Mary moved to the bathroom.\n2 Where is Mary?\tbathroom\t1\n"

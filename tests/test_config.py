@@ -13,7 +13,7 @@ from memjax.experiments.arguments import read_settings
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import from_mapping, to_mapping
 from memjax.experiments.stream_qa import StreamQAConfig, build
-from memjax.memories.registration import size_fields
+from memjax.memories.memory_registry import size_fields
 
 EVIDENCE = [
     f"{variant},{options}"

@@ -29,7 +29,7 @@ from memjax.errors import MemjaxError
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import from_mapping
 from memjax.memories import memorize
-from memjax.memories.registration import size_fields
+from memjax.memories.memory_registry import size_fields
 from memjax.models import MemoryModel
 from memjax.training import experiment
 

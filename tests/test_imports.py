@@ -104,6 +104,11 @@ def test_rooms_import_only_what_they_may(path):
         assert "configs" not in name.split("."), f"{room} imports {name}"
 
 
+def test_a_files_name_says_what_is_in_it_without_its_folder():
+    names = [path.stem for path in FILES if path.stem != "__init__"]
+    assert not {name for name in names if names.count(name) > 1}
+
+
 def test_no_other_place_asks_which_family_an_experiment_has():
     """A family's own file is imported by its room alone; its name stands there, and where a task says its family."""
     families = {path.stem for path in (PACKAGE / "experiments").iterdir() if (path / "__init__.py").is_file()}

@@ -25,7 +25,7 @@ from memjax.errors import MemjaxError
 from memjax.experiments.reading import read_config
 from memjax.reporting import load_run
 from memjax.tasks.builders import activitynet, narrativeqa, tvqa
-from memjax.tasks.builders.babi import open_folder, prepare
+from memjax.tasks.builders.babi_records import open_folder, prepare
 
 STORY = "1 Mary moved to the bathroom.\n2 Where is Mary?\tbathroom\t1\n" * 12
 OUTSIDE = ["../evil.txt", "/tmp/memjax-evil.txt", "a/../../evil.txt"]

@@ -12,7 +12,7 @@ import pytest
 
 from memjax import cli, memories, tasks
 from memjax.commands import compare_command, evaluate_command, train_command
-from memjax.tasks.builders import babi
+from memjax.tasks.builders import babi_records
 from memjax.training import experiment
 
 ROOT = Path(__file__).parents[1]
@@ -71,7 +71,7 @@ def prepared_babi(monkeypatch, tmp_path):
         for info in archive:
             if "/en/qa1_" in info.name:
                 (raw / Path(info.name).name).write_bytes(archive.extractfile(info).read())
-    babi.prepare(raw.parent, tmp_path / "data")
+    babi_records.prepare(raw.parent, tmp_path / "data")
     monkeypatch.chdir(tmp_path)
 
 

@@ -13,7 +13,7 @@ from memjax import memories, tasks
 from memjax.commands.shared import make_console
 from memjax.config.overrides import PACKAGE
 from memjax.errors import require
-from memjax.memories.registration import size_fields
+from memjax.memories.memory_registry import size_fields
 
 USAGE = """\
 memjax list [configs] [memories] [tasks] [--plugin=MODULE ...]

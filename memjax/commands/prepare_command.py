@@ -7,7 +7,7 @@ from absl import flags
 
 from memjax.config.overrides import parse_flags
 from memjax.errors import require
-from memjax.tasks.builders import activitynet, babi, narrativeqa, tvqa
+from memjax.tasks.builders import activitynet, babi_records, narrativeqa, tvqa
 from memjax.tasks.builders.new_folder import Copied
 
 USAGE = """\
@@ -49,13 +49,13 @@ def run(arguments: Sequence[str]) -> None:
 
 def _babi(values: flags.FlagValues) -> None:
     source = getattr(values, "from")
-    require(source, f"name {babi.ARCHIVE}, or a folder of its files: memjax prepare babi --from=ARCHIVE")
+    require(source, f"name {babi_records.ARCHIVE}, or a folder of its files: memjax prepare babi --from=ARCHIVE")
     extra = {}
     for pair in values.extra:
         name, equals, file = pair.partition("=")
         require(equals, f"--extra={pair} must be FOLDER_NAME=FILE")
         extra[name] = file
-    for folder, split, stories, questions in babi.prepare(source, values.data_dir, extra=extra):
+    for folder, split, stories, questions in babi_records.prepare(source, values.data_dir, extra=extra):
         print(f"{folder:<14} {split:<6} {len(questions):>3} tasks {sum(stories.values()):>7,} stories", end="")
         print(f" {sum(questions.values()):>8,} questions")
 

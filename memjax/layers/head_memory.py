@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from memjax import ops
 from memjax.layers.surprise_settings import SurpriseSettings
 from memjax.memories.deep_surprise import deep_read, deep_start, deep_write, zero_momentum
-from memjax.memories.surprise import empty_memory, surprise_gates, unit
+from memjax.memories.surprise_memory import empty_memory, surprise_gates, unit
 from memjax.typing import Array, Bool, Float, PyTree
 
 LEAST_NEW = 1e-3  # 1 - momentum below which the cost of a write no longer grows: without it gradients were not finite

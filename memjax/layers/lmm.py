@@ -11,7 +11,7 @@ from memjax.layers.documents import by_token
 from memjax.layers.head_memory import HeadMemory
 from memjax.layers.stream_state import check_documents, check_state, check_stream, persistent_tokens
 from memjax.layers.surprise_settings import SurpriseLayer
-from memjax.memories.surprise import EPSILON
+from memjax.memories.surprise_memory import EPSILON
 from memjax.typing import Array, Bool, Float, Int
 
 TAPS = 4  # tokens that the convolution spans

@@ -15,7 +15,7 @@ from memjax.layers.stream_state import check_documents, check_init, check_stream
 from memjax.layers.surprise_settings import SurpriseLayer
 from memjax.layers.window_attention import WindowAttention, WindowState, attend
 from memjax.memories.memory import scan_module
-from memjax.memories.surprise import EPSILON
+from memjax.memories.surprise_memory import EPSILON
 from memjax.typing import Array, Bool, Float, Int
 
 SMALL_READ = 1e-3  # mean square of what is read below which a norm does not enlarge it: an almost empty memory's

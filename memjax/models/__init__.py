@@ -29,7 +29,7 @@ from memjax.models.video_readers import EMN, ESA, EVQA
 
 MOVED = {
     "build": "memjax.experiments.stream_qa",
-    "build_cell": "memjax.experiments.algorithmic",
+    "build_cell": "memjax.experiments.algorithmic_family",
     "build_navigator": "memjax.experiments.maze",
     "build_reader": "memjax.experiments.retention",
     "build_sampler": "memjax.experiments.stream_qa",

@@ -11,7 +11,7 @@ from memjax import ops
 from memjax.checks import one_of
 from memjax.errors import require, require_count
 from memjax.memories import Slots
-from memjax.ops.memory_network import Encoding, hop_over
+from memjax.ops.sentence_hops import Encoding, hop_over
 from memjax.tasks.stream_task import TaskShape
 from memjax.typing import Any, Array, Bool, Float, Int, Key, Literal
 

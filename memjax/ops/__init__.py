@@ -64,15 +64,6 @@ from memjax.ops.induction import (
     mimn_step,
 )
 from memjax.ops.losses import covariance_norm, familiarity_loss, recollection_loss
-from memjax.ops.memory_network import (
-    centred_sentence_weights,
-    centred_weights,
-    embed_sentence,
-    embed_weights,
-    memory_hop,
-    position_weights,
-    sentence_weights,
-)
 from memjax.ops.ntm import NTMState, ntm_interface_size, ntm_start, ntm_step
 from memjax.ops.periodic import PeriodicState, periodic_write
 from memjax.ops.recurrence import linear_recurrence
@@ -89,6 +80,15 @@ from memjax.ops.retention import (
 )
 from memjax.ops.returns import generalized_advantages
 from memjax.ops.rows import newest_rows, preceding_rows
+from memjax.ops.sentence_hops import (
+    centred_sentence_weights,
+    centred_weights,
+    embed_sentence,
+    embed_weights,
+    memory_hop,
+    position_weights,
+    sentence_weights,
+)
 from memjax.ops.slots import SegmentFeatures, SlotWriteParams, segment_features, write_segment, write_stream
 from memjax.ops.surprise import surprise_linear
 from memjax.ops.surprise_deep import surprise_memory, surprise_mlp

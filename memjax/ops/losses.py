@@ -2,7 +2,9 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from memjax.errors import require
 from memjax.ops.attention import accumulated
 from memjax.ops.checked import checked
 from memjax.typing import Array, Bool, Float, Int
@@ -34,6 +36,9 @@ def recollection_loss(
     Returns:
         The loss; 0 if no item is masked.
 
+    Raises:
+        MemjaxError: a masked item's target names no candidate. Under `jit`, where it is not known, the loss is NaN.
+
     >>> import jax.numpy as jnp
     >>> loss = recollection_loss(jnp.zeros((2, 3)), jnp.ones((4, 3)), jnp.array([0, 1]), jnp.array([True, False]))
     >>> round(float(loss), 4)  # log 4
@@ -41,11 +46,20 @@ def recollection_loss(
     """
     # Cleared before, not only left out after: what an unmasked item holds must not reach the gradient either.
     predicted, target = jnp.where(masked[:, None], predicted, 0), jnp.where(masked, target, 0)
+    count = candidates.shape[0]
+    if not isinstance(target, jax.core.Tracer):
+        known = np.asarray(target)
+        require(
+            ((known >= 0) & (known < count)).all(),
+            f"recollection_loss: target must name one of the {count} candidates, from 0 to {count - 1}; it goes from "
+            f"{known.min(initial=0)} to {known.max(initial=0)}",
+        )
+    target = jnp.where(target < 0, count, target)  # a negative one would count from the end
     logits_NxV = accumulated(predicted, candidates.T)
     if valid is not None:
-        valid = valid | jax.nn.one_hot(target, candidates.shape[0], dtype=bool)
+        valid = valid | jax.nn.one_hot(target, count, dtype=bool)
         logits_NxV = jnp.where(valid, logits_NxV, -jnp.inf)
-    true_N = jnp.take_along_axis(logits_NxV, target[:, None], axis=1)[:, 0]
+    true_N = jnp.take_along_axis(logits_NxV, target[:, None], axis=1, mode="fill")[:, 0]
     losses_N = jax.nn.logsumexp(logits_NxV, axis=1) - true_N
     return jnp.where(masked, losses_N, 0).sum() / jnp.maximum(masked.sum(), 1)
 

@@ -10,7 +10,7 @@ from memjax.tasks.evidence import Evidence, EvidenceSpec
 from memjax.tasks.file_task import FileTask, FileTaskSpec
 from memjax.tasks.language import Language, LanguageSpec
 from memjax.tasks.learners import Learners, LearnersSpec
-from memjax.tasks.maze import MazeShape, MazeSpec, MazeTask
+from memjax.tasks.maze_task import MazeShape, MazeSpec, MazeTask
 from memjax.tasks.mqar import Mqar, MqarSpec
 from memjax.tasks.needle import Needle, NeedleSpec
 from memjax.tasks.parts import Parts

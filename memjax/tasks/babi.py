@@ -81,7 +81,7 @@ class Babi:
 
     def __init__(self, spec: BabiSpec):
         # Here, so that the tasks that need no file do not need TFDS either.
-        from memjax.tasks.builders.babi import open_folder
+        from memjax.tasks.builders.babi_records import open_folder
 
         records = open_folder(spec.data_dir, spec.folder)
         self.notes, tasks = choose_tasks(records, spec.folder, spec.task)

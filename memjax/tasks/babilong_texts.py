@@ -85,7 +85,7 @@ def read_facts(data_dir: str, folder: str, tasks: Sequence[int]) -> tuple[dict[S
         MemjaxError: for data that is not prepared, and for a task that is not in it.
     """
     # Here, so that the tasks that need no file do not need TFDS either.
-    from memjax.tasks.builders.babi import open_folder
+    from memjax.tasks.builders.babi_records import open_folder
 
     records = open_folder(data_dir, folder)
     known = sorted({task for own in records.splits.values() for task in own})

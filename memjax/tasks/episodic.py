@@ -184,7 +184,7 @@ def _generate(spec: EpisodicSpec) -> dict[Split, list[list[Line]]]:
 
 def _read(spec: EpisodicSpec) -> dict[Split, list[list[Line]]]:
     # Here, so that what is generated does not need TFDS.
-    from memjax.tasks.builders.babi import open_folder
+    from memjax.tasks.builders.babi_records import open_folder
 
     records = open_folder(spec.data_dir, spec.folder)
     known = sorted(set(records.splits["train"]) & set(records.splits["test"]))

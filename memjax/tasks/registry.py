@@ -15,7 +15,7 @@ from memjax.tasks.evidence import Evidence, EvidenceSpec
 from memjax.tasks.file_task import FileTask, FileTaskSpec
 from memjax.tasks.language import Language, LanguageSpec
 from memjax.tasks.learners import Learners, LearnersSpec
-from memjax.tasks.maze import MazeSpec, MazeTask
+from memjax.tasks.maze_task import MazeSpec, MazeTask
 from memjax.tasks.mqar import Mqar, MqarSpec
 from memjax.tasks.needle import Needle, NeedleSpec
 from memjax.tasks.recall import Recall, RecallSpec

@@ -9,7 +9,7 @@ import pytest
 from compiled import compiled_programs
 
 from memjax import MemjaxError, memories, register_memory
-from memjax.memories import memorize, registration
+from memjax.memories import memorize, memory_registry
 
 SIZES = {"slots": 4, "width": 8, "segment": 3, "layers": 1, "heads": 2}
 
@@ -151,7 +151,7 @@ def test_every_memory_refuses_to_have_no_slots(name):
 @pytest.fixture
 def own(monkeypatch):
     """A memory of a stranger's, and a registry that forgets it."""
-    monkeypatch.setattr(registration, "registry", dict(memories.registry))
+    monkeypatch.setattr(memory_registry, "registry", dict(memories.registry))
 
     class Sums(memories.Memory):
         width: int
@@ -191,7 +191,7 @@ def test_a_name_that_another_class_has_is_refused(own, name):
     for register in (register_memory, lambda name, cls: register_memory(name)(cls)):
         with raises(f"the name '{name}' is taken by memjax.memories.", "register", "under another"):
             register(name, own)
-    assert registration.registry == memories.registry
+    assert memory_registry.registry == memories.registry
 
 
 @pytest.mark.parametrize("cls", [int, "DNC", 3, memories.DNC(4, 8, 2, 4)], ids=repr)

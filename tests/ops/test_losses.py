@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from oracles.checking import assert_finite, assert_same
 
 from memjax import ops
+from memjax.errors import MemjaxError
 
 recollection_and_gradients = jax.jit(jax.value_and_grad(ops.recollection_loss, argnums=(0, 1)))
 familiarity_and_gradients = jax.jit(jax.value_and_grad(ops.familiarity_loss, argnums=(0, 1)))
@@ -72,3 +73,14 @@ def test_without_a_mask_every_fragment_is_real(rng):
     positive, negative = jnp.asarray(rng.normal(size=(2, 5)), jnp.float32)
     masked = ops.familiarity_loss(positive, negative, jnp.ones(5, bool))
     np.testing.assert_allclose(ops.familiarity_loss(positive, negative), masked, rtol=1e-6)
+
+
+@pytest.mark.parametrize("target", [-1, 4])
+def test_a_target_that_names_no_candidate_is_refused_where_it_is_known_and_never_another_one(target):
+    given = jnp.ones((2, 3)), jnp.ones((4, 3)), jnp.array([0, target])
+    with pytest.raises(MemjaxError, match=f"one of the 4 candidates, from 0 to 3; it goes from {min(target, 0)} to"):
+        ops.recollection_loss(*given, jnp.ones(2, bool))
+    masked = jnp.array([True, False])
+    assert np.isclose(ops.recollection_loss(*given, masked), np.log(4))
+    loss = jax.jit(ops.recollection_loss)
+    assert np.isnan(loss(*given, jnp.ones(2, bool))) and np.isfinite(loss(*given, masked))

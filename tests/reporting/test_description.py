@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from memjax.errors import MemjaxError
-from memjax.experiments.algorithmic import algorithmic_report
+from memjax.experiments.algorithmic_family import algorithmic_report
 from memjax.experiments.maze.maze_family import maze_report
 from memjax.experiments.retention.retention_family import retention_report
 from memjax.experiments.sequence import sequence_report

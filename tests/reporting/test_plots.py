@@ -7,7 +7,7 @@ import pytest
 from matplotlib.image import imread
 
 from memjax.errors import MemjaxError
-from memjax.experiments.algorithmic import algorithmic_report
+from memjax.experiments.algorithmic_family import algorithmic_report
 from memjax.reporting import figures, load_run, save
 from memjax.reporting.curve_plots import running_mean
 from memjax.reporting.description import ACCURACY, Lines, Report

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from memjax.errors import MemjaxError
-from memjax.experiments.algorithmic import algorithmic_report
+from memjax.experiments.algorithmic_family import algorithmic_report
 from memjax.experiments.maze.maze_family import maze_report
 from memjax.experiments.stream_qa.stream_qa_report import SAMPLER, stream_qa_report
 from memjax.reporting import load_run, print_table, summary_rows

@@ -11,7 +11,7 @@ import pytest
 
 from memjax.errors import MemjaxError
 from memjax.tasks.babi import UNSEEN, Babi, BabiSpec
-from memjax.tasks.builders.babi import prepare
+from memjax.tasks.builders.babi_records import prepare
 from memjax.tasks.stream_task import check_batch
 from memjax.tasks.words import words_of
 

@@ -10,7 +10,7 @@ import pytest
 
 from memjax import tasks
 from memjax.errors import MemjaxError
-from memjax.tasks.builders.babi import prepare
+from memjax.tasks.builders.babi_records import prepare
 from memjax.tasks.sequence import NOTHING
 from memjax.tasks.words import sentences_of
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from memjax.errors import MemjaxError
-from memjax.tasks.builders.babi import Builder, open_folder, prepare
 from memjax.tasks.builders.babi_format import Question, parse, read_extra, read_source
+from memjax.tasks.builders.babi_records import Builder, open_folder, prepare
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "babi"
 ARCHIVE = REAL / "babi_tasks_v1-2_en.tar.gz"

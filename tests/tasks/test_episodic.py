@@ -9,7 +9,7 @@ import pytest
 
 from memjax.errors import MemjaxError
 from memjax.tasks import two_facts
-from memjax.tasks.builders.babi import prepare
+from memjax.tasks.builders.babi_records import prepare
 from memjax.tasks.episodic import Episodic, EpisodicSpec
 from memjax.tasks.stream_task import check_batch
 

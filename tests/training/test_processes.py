@@ -18,7 +18,7 @@ import pytest
 from training.tiny import CONFIGS, TINY, flags
 
 from memjax.errors import MemjaxError
-from memjax.tasks.builders import babi
+from memjax.tasks.builders import babi_records
 from memjax.training.processes import join
 
 SIZES = {"rehearsal.sampler": "random", "training.steps": 6, "training.checkpoint_every": 2, "training.batch_size": 8}
@@ -129,7 +129,7 @@ def unequal(tmp_path_factory):
             lines += [f"{i + 1} Mary moved to the {('hall', 'garden')[(i + story) % 2]}." for i in range(length)]
             lines.append(f"{length + 1} Where is Mary?\t{('hall', 'garden')[(length - 1 + story) % 2]}\t{length}")
         (raw / f"qa{task}_made_{split}.txt").write_text("\n".join(lines) + "\n")
-    babi.prepare(raw, folder)
+    babi_records.prepare(raw, folder)
     sizes = {path: size for path, size in TINY.items() if not path.startswith("task.")} | {"training.buckets": 2}
     return [f"--config={CONFIGS / 'babi.py'}:joint,folder=mine", f"--data_dir={folder}"], sizes
 

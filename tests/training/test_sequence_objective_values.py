@@ -22,7 +22,7 @@ from training.slopes import assert_slopes
 from training.tallied import assert_tallied
 from training.tiny import mapping
 
-from memjax.experiments.algorithmic import build_cell
+from memjax.experiments.algorithmic_family import build_cell
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import from_mapping
 from memjax.experiments.sequence import build_sequence, measure_sequence

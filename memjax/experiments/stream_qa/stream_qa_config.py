@@ -12,7 +12,7 @@ from memjax.config.typed import check_range, setting, typed
 from memjax.deprecated import new_names
 from memjax.errors import require
 from memjax.experiments.family import DtypeName
-from memjax.memories.registration import size_fields
+from memjax.memories.memory_registry import size_fields
 
 SystemName = Literal[
     "memory",

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from memjax import memories
 from memjax.errors import MemjaxError, require
 from memjax.experiments.stream_qa.stream_qa_config import ModelConfig, StreamQAConfig
-from memjax.memories.registration import size_fields
+from memjax.memories.memory_registry import size_fields
 from memjax.models import (
     DIEN,
     EMN,

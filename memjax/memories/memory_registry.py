@@ -10,20 +10,20 @@ import numpy as np
 from memjax.checks import LARGEST_COUNT, LARGEST_WIDTH
 from memjax.deprecated import new_names, warn_of_keywords
 from memjax.errors import MemjaxError, require, unknown
-from memjax.memories.compressive import CompressiveMemory
+from memjax.memories.compressive_memory import CompressiveMemory
 from memjax.memories.continual import ContinualMemory
 from memjax.memories.dmsdnc import DMSDNC
-from memjax.memories.dnc import DNC
+from memjax.memories.dnc_memory import DNC
 from memjax.memories.eviction_memory import EvictionMemory
 from memjax.memories.hpmn import HPMN
 from memjax.memories.memn2n import MemN2NMemory
 from memjax.memories.memory import Memory
 from memjax.memories.mimn import MIMN
-from memjax.memories.ntm import NTM
+from memjax.memories.ntm_memory import NTM
 from memjax.memories.nutm import NUTM
 from memjax.memories.rehearsal import RehearsalMemory
 from memjax.memories.stm import TwoMemory
-from memjax.memories.surprise import SurpriseMemory
+from memjax.memories.surprise_memory import SurpriseMemory
 from memjax.ops.arrays import described, is_float_dtype
 
 registry: dict[str, type[Memory]] = {
