@@ -18,6 +18,17 @@ EXTENSIONS = {
     "dot scores": "--config.memory.scores=dot",
     "items as embedded": "--config.model.item_scale=1 --config.memory.position_std=0.02",
 }
+# What the trials of docs/slots.md change in `rehearsal` at size `small`, one setting each; of equal bytes the last two.
+TRIALS = {
+    "scores three times as large": "--config.memory.score_gain=3",
+    "scores a third as large": "--config.memory.score_gain=0.333",
+    "tied rehearser": "--config.rehearsal.tied=True",
+    "familiarity weight 1": "--config.rehearsal.familiarity=1",
+    "recollection weight 2": "--config.rehearsal.recollection=2",
+    "answers weight half": "--config.rehearsal.answer=0.5",
+    "10 slots of 128": "--config.memory.slots=10 --config.model.width=128 --config.model.item_scale=11.314",
+    "40 slots of 32": "--config.memory.slots=40 --config.model.width=32 --config.model.item_scale=5.657",
+}
 CURRICULUM = "--config.task.train=960 --config.task.curriculum=96000"  # 6,000 steps of 32, half of them growing
 RANDOM = "--config.model.embeddings=random"  # to begin with; at `medium` and `paper` they are the history sampler's
 OF_SAMPLER = "--config.model.embeddings=sampler"
@@ -30,6 +41,7 @@ SMALL = {
     "learned embeddings curriculum": f"{OF_SAMPLER} {CURRICULUM} --config.task.shortest=10 --config.training.buckets=5",
     **ABLATIONS,
     **EXTENSIONS,
+    **TRIALS,
     **{f"{row} as printed": flags for row, flags in {"rehearsal": "", "continual": "", **ABLATIONS}.items()},
     "Directly Reason": "",
     "Multi-Hop Reason": "",

@@ -21,6 +21,7 @@ Ablations, each one override:
     --config.task.segment=20              N                   --config.memory.normalize=items      or mass, a mean
     --config.memory.context=0             no context          --config.memory.scores=additive      one kind of scores
     --config.memory.momentum=False        no momentum         --config.memory.forgetting=False     none (both: surprise)
+    --config.memory.score_gain=3          scores larger       --config.rehearsal.tied=True         as printed: no matrix
     --config.model.embeddings=sampler     begin with the history sampler's
 """
 
@@ -92,7 +93,12 @@ def get_config(arg: str = "demo") -> ConfigDict:
 
     config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})
     config.rehearsal.update(
-        fragments=5 if continual else 6, mask_ratio=0.5, deterministic=False, negatives=0, among="vocabulary"
+        fragments=5 if continual else 6,
+        mask_ratio=0.5,
+        deterministic=False,
+        negatives=0,
+        among="vocabulary",
+        tied=False,
     )
     config.rehearsal.update(sampler="random" if continual else "history")
     config.rehearsal.update(

@@ -32,6 +32,7 @@ class ContinualMemory(RehearsalMemory):
         context: how many items before a segment its encoder sees, besides.
         scores: "additive", "dot" or "both".
         position_std: of the encoder's positions.
+        score_gain: how many times larger than usual the scores are at the start.
         update_heads: Z.
     """
 

@@ -44,7 +44,7 @@ class RehearsalMemory(Memory):
     (ours) the encoder sees the C items before the segment too, of which it hands nothing on; the state is then a
     `ContextState`, that keeps them for the next segment.
 
-    On where training starts (`initial_std`, `time_constant`, `write_gain`, `position_std`) the papers are silent.
+    On where training starts (`initial_std`, `time_constant`, `write_gain`, `score_gain`, `position_std`) the papers are silent.
 
     Args:
         num_slots: K.
@@ -70,6 +70,8 @@ class RehearsalMemory(Memory):
             half of the slots, rounded up, and dot products for the others, each half with weights of its own and one
             unit of each item.
         position_std: the standard deviation of the encoder's positions.
+        score_gain: how many times larger than usual the scores of slots and items are, which is one over their
+            temperature: with more each item goes to fewer slots from the start.
 
     >>> import jax, jax.numpy as jnp
     >>> from memjax.memories import RehearsalMemory, memorize
@@ -93,13 +95,14 @@ class RehearsalMemory(Memory):
     context: int = 0
     scores: str = "additive"
     position_std: float = 0.02
+    score_gain: float = 1.0
 
     def validate(self) -> None:
         at_least(self, 1, "num_slots", "width", "segment", "heads")
         at_least(self, 0, "layers", "context")
         require(self.width % self.heads == 0, f"width {self.width} must be a multiple of heads {self.heads}")
         one_of(self, ("transformer", "gru"), "encoder")
-        check_scales(self, "initial_std", "time_constant", "write_gain", "position_std")
+        check_scales(self, "initial_std", "time_constant", "write_gain", "position_std", "score_gain")
         require(self.encoder != "gru" or self.width % 2 == 0, f"width {self.width} must be even for the gru encoder")
         one_of(self, get_args(WriteNormalize), "normalize")
         one_of(self, ("additive", "dot", "both"), "scores")
@@ -126,8 +129,8 @@ class RehearsalMemory(Memory):
         """The weights of the scores of one kind."""
         widths = self.width, self.width, self.width
         if kind == "dot":
-            return dot_params(self, name, *widths, gain=DOT_GAIN)
-        return additive_params(self, name, *widths)
+            return dot_params(self, name, *widths, gain=DOT_GAIN * self.score_gain)
+        return additive_params(self, name, *widths, gain=self.score_gain)
 
     def update_params(self, name: str) -> ops.GRUParams | ops.MultiHeadGRUParams:
         """The weights of a gated update; Continual Memory has others."""

@@ -35,7 +35,9 @@ def _kept(time_constant: float):
     return init
 
 
-def additive_params(module: nn.Module, name: str, left: int, right: int, hidden: int) -> AdditiveParams:
+def additive_params(
+    module: nn.Module, name: str, left: int, right: int, hidden: int, *, gain: float = 1.0
+) -> AdditiveParams:
     """`AdditiveParams` called `name_w_left`, `name_w_right`, `name_b`, `name_v`.
 
     Args:
@@ -44,12 +46,13 @@ def additive_params(module: nn.Module, name: str, left: int, right: int, hidden:
         left: the width of what asks.
         right: the width of what is attended to.
         hidden: units.
+        gain: how many times larger than usual the scores are at the start.
     """
     return AdditiveParams(
         w_left=module.param(f"{name}_w_left", _dense, (left, hidden)),
         w_right=module.param(f"{name}_w_right", _dense, (right, hidden)),
         b=module.param(f"{name}_b", _zeros, (hidden,)),
-        v=module.param(f"{name}_v", nn.initializers.normal(hidden**-0.5), (hidden,)),
+        v=module.param(f"{name}_v", nn.initializers.normal(gain * hidden**-0.5), (hidden,)),
     )
 
 

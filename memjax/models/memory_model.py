@@ -31,6 +31,7 @@ class MemoryModel(nn.Module):
             `sqrt(width)` they are of unit size (Vaswani et al. 2017, 3.4).
         rehearser_position_std: the standard deviation of the rehearser's positions at the start, before `item_scale`.
         shared_words: whether stream, question and candidates, texts of the same words, share one embedding.
+        rehearser_tied: whether what the rehearser says is compared with the items' embeddings as it is, as printed.
     """
 
     shape: TaskShape
@@ -45,6 +46,7 @@ class MemoryModel(nn.Module):
     item_scale: float = 1.0
     rehearser_position_std: float = 0.02
     shared_words: bool = False
+    rehearser_tied: bool = False
 
     def setup(self):
         self.embed = item_embedding(self.shape, self.width, self.dtype)
@@ -61,6 +63,7 @@ class MemoryModel(nn.Module):
             self.dtype,
             self.item_scale,
             self.rehearser_position_std,
+            self.rehearser_tied,
         )
 
     def memorize(

@@ -49,7 +49,7 @@ class Rehearser(nn.Module):
 
     A learned [mask] stands for a hidden item, a learned [cls] in front is judged. Between the decoder and the inner
     product with the items' embeddings, which Eq. 3 takes of what the decoder says, are a layer norm, as behind any
-    decoder with pre-norm, and a matrix; which the paper does not print.
+    decoder with pre-norm, and a matrix; the paper prints neither. With `tied` there is no matrix.
 
     Args:
         width: of items and slots.
@@ -61,6 +61,7 @@ class Rehearser(nn.Module):
         dtype: of the products.
         item_scale: how many times larger than given the items are taken in, with their positions.
         position_std: the standard deviation of the positions at the start.
+        tied: whether what the decoder says is compared with the items' embeddings as it is.
     """
 
     width: int
@@ -71,6 +72,7 @@ class Rehearser(nn.Module):
     dtype: Any = jnp.float32
     item_scale: float = 1.0
     position_std: float = 0.02
+    tied: bool = False
 
     @nn.compact
     def __call__(
@@ -92,7 +94,9 @@ class Rehearser(nn.Module):
         for _ in range(self.layers):
             x = DecoderBlock(self.width, self.heads, self.dtype)(x, mask, memory, slots.mask)
         x = nn.LayerNorm(EPSILON, dtype=self.dtype)(x)
-        recalled = nn.Dense(self.width, dtype=self.dtype, name="recall")(x[:, 1:])
+        recalled = x[:, 1:]
+        if not self.tied:
+            recalled = nn.Dense(self.width, dtype=self.dtype, name="recall")(recalled)
         logits = nn.Dense(1, dtype=jnp.float32, name="judge")(x[:, 0])[:, 0]
         return recalled, logits
 

@@ -169,10 +169,9 @@ class Evidence:
         begin, end = _half(later, lengths)
         quarter = 2 * later + (2 * (places.mean(axis=1) - begin) >= end - begin)
         crossing = places[:, 0] // spec.segment != places[:, -1] // spec.segment
-        padded = self.shape.segments * spec.segment
-        mask = np.arange(padded) < lengths[:, None]
-        stream = np.zeros(mask.shape, np.int32)
-        stream[:, : spec.length] = facts * mask[:, : spec.length]
+        real = np.arange(spec.length) < lengths[:, None]
+        padding = ((0, 0), (0, self.shape.segments * spec.segment - spec.length))
+        stream, mask = np.pad((facts * real).astype(np.int32), padding), np.pad(real, padding)
         segmented = (len(indices), self.shape.segments, spec.segment)
         return {
             "stream": stream.reshape(segmented),

@@ -232,6 +232,21 @@ def test_write_gain_enlarges_the_weights_that_take_items_in_and_no_others(name, 
 
 
 @pytest.mark.parametrize("name", ["rehearsal", "continual"])
+def test_score_gain_enlarges_the_scores_at_the_start_and_nothing_else(name):
+    sizes = {"slots": 4, "width": 64, "segment": 2, "layers": 0, "scores": "both"}
+    plain, gained = (
+        init(memories.create(name, **sizes, score_gain=gain), jnp.ones((1, 2, 64)))["params"] for gain in (1, 3)
+    )
+    ratios = jax.tree.map(lambda one, other: float(jnp.linalg.norm(one) / jnp.linalg.norm(other)), gained, plain)
+    assert ratios["attention_v"] == pytest.approx(3, rel=1e-4)
+    assert ratios["dot_attention_w_left"] * ratios["dot_attention_w_right"] == pytest.approx(3, rel=1e-4)
+    others = [leaf for leaf in plain if leaf not in ("attention_v", "dot_attention_w_left", "dot_attention_w_right")]
+    assert all(
+        jax.tree.leaves(jax.tree.map(lambda a, b: bool((a == b).all()), gained[leaf], plain[leaf])) for leaf in others
+    )
+
+
+@pytest.mark.parametrize("name", ["rehearsal", "continual"])
 def test_initial_std_is_how_far_the_slots_are_apart_at_the_start(name):
     memory = memories.create(name, slots=50, width=64, segment=2, layers=0, initial_std=0.2)
     slots = init(memory, jnp.ones((1, 2, 64)))["params"]["initial_slots"]

@@ -11,7 +11,7 @@ from oracles import losses
 from oracles.checking import assert_close, assert_finite, assert_same, float64
 
 from memjax.memories import Slots
-from memjax.models.rehearser import sampled_candidates
+from memjax.models.rehearser import Rehearser, sampled_candidates
 
 SAMPLED = pytest.mark.parametrize("negatives", [0, 6])
 
@@ -45,6 +45,18 @@ def rehearser():
         return model.rehearser(slots, model.embed(items), parts.real, parts.hidden)
 
     return jax.jit(functools.partial(system()[0].apply, method=run))
+
+
+def test_tied_what_the_decoder_says_is_the_answer_and_otherwise_goes_through_a_matrix():
+    _, params = system()
+    parts, plain = fragments(example()), params["params"]["rehearser"]
+    tied = Rehearser(WIDTH, N, 1, 2, tied=True)
+    items = params["params"]["embed"]["embedding"][parts.items]
+    own = {name: leaf for name, leaf in plain.items() if name != "recall"}
+    said, familiar = float64(tied.apply({"params": own}, slots(), items, parts.real, parts.hidden))
+    recalled, judged = outputs(params, slots(), parts.items, parts)
+    assert_close(recalled, said @ float64(plain["recall"]["kernel"]) + float64(plain["recall"]["bias"]), 1e-5)
+    assert_same(familiar, judged)
 
 
 @SAMPLED

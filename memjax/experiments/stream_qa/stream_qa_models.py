@@ -133,6 +133,7 @@ def build(config: StreamQAConfig, shape: TaskShape) -> System:
         model.item_scale,
         config.rehearsal.position_std,
         shared_words=model.words != "own",
+        rehearser_tied=config.rehearsal.tied,
     )
 
 
