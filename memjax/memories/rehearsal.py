@@ -44,7 +44,8 @@ class RehearsalMemory(Memory):
     (ours) the encoder sees the C items before the segment too, of which it hands nothing on; the state is then a
     `ContextState`, that keeps them for the next segment.
 
-    On where training starts (`initial_std`, `time_constant`, `write_gain`, `score_gain`, `position_std`) the papers are silent.
+    On where training starts (`initial_std`, `time_constant`, `write_gain`, `score_gain`, `position_std`) the papers are
+    silent.
 
     Args:
         num_slots: K.

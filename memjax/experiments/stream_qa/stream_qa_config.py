@@ -142,8 +142,8 @@ class RehearsalConfig:
         heads: of the rehearser, of which `width` is a multiple.
         norm_slots: whether there is LayerNorm on the slots in the rehearser.
         position_std: the standard deviation of the rehearser's positions at the start, before `model.item_scale`.
-        tied: whether what the rehearser says of a hidden item is compared with the items' embeddings as it is (Eq. 3), or
-            through a matrix between.
+        tied: whether what the rehearser says of a hidden item is compared with the items' embeddings as it is (Eq. 3),
+            with no matrix between.
     """
 
     recollection: float = 1.0
