@@ -158,6 +158,9 @@ RESETTING = {
 }
 
 
+ROW = 12  # tokens
+
+
 @functools.cache
 def resetting(name):
     """A layer's compiled `apply` and its parameters."""
@@ -165,38 +168,52 @@ def resetting(name):
     return jax.jit(layer.apply), jax.jit(layer.init)(jax.random.key(0), tokens())
 
 
+def documents(starts):
+    """The tokens of a row from each start to the next, and what is before the first."""
+    return np.split(np.asarray(tokens(ROW)), [start for start in starts if start])
+
+
 @pytest.mark.parametrize("name", RESETTING)
-@pytest.mark.parametrize("starts", [(0, 3, 4, 9), (2,), range(L)])
+@pytest.mark.parametrize("starts", [(0, 3, 4, 10), (10,), range(ROW)])
 def test_documents_in_one_row_are_what_they_are_in_rows_of_their_own(name, starts):
-    (apply, params), x = resetting(name), tokens()
-    reset = jnp.zeros(L, bool).at[jnp.array(starts)].set(True)
-    before = apply(params, tokens(3, seed=1))[1]  # what the first document begins in, where it is not reset
+    """The rows are filled up with other tokens, which no token before them sees: all are of one compiled length."""
+    (apply, params), x = resetting(name), tokens(ROW)
+    reset = jnp.zeros(ROW, bool).at[jnp.array(starts)].set(True)
+    before = apply(params, tokens(2, seed=1))[1]  # what the first document begins in, where it is not reset
+    own = documents(starts)
+    filled = [jnp.concatenate([jnp.asarray(piece), tokens(ROW, seed=3)])[:ROW] for piece in own]
+    state = None if starts[0] == 0 else before
+    outs = [apply(params, row, state if i == 0 else None)[0] for i, row in enumerate(filled)]
+    wanted = jnp.concatenate([out[: len(piece)] for out, piece in zip(outs, own)])
+    end = apply(params, jnp.asarray(own[-1]))[1]
+
+    found, found_end = apply(params, x, before, reset=reset)
+    assert_close(found, wanted, 2e-5)
+    more, found_more = (apply(params, tokens(ROW, seed=2), state)[0] for state in (end, found_end))
+    assert_close(found_more, more, 2e-5)
+    state, outs = before, []
+    for piece, flags in zip(np.split(np.asarray(x), 3), np.split(np.asarray(reset), 3)):
+        out, state = apply(params, jnp.asarray(piece), state, reset=jnp.asarray(flags))
+        outs.append(out)
+    assert_close(jnp.concatenate(outs), wanted, 2e-5)
+
+
+@pytest.mark.parametrize("name", RESETTING)
+def test_gradients_of_documents_in_one_row_are_those_of_rows_of_their_own(name):
+    starts = (0, 3, 4, 10)
+    (_, params), apply = resetting(name), RESETTING[name].apply
+    reset = jnp.zeros(ROW, bool).at[jnp.array(starts)].set(True)
+    own = documents(starts)
+    filled = jnp.stack([jnp.concatenate([jnp.asarray(piece), tokens(ROW, seed=3)])[:ROW] for piece in own])
+    counted = jnp.arange(ROW) < jnp.array([[len(piece)] for piece in own])
 
     def alone(params):
-        state = None if starts[0] == 0 else before
-        outs = []
-        for i, piece in enumerate(np.split(np.asarray(x), [start for start in starts if start])):
-            out, state = apply(params, jnp.asarray(piece), state if i == 0 else None)
-            outs.append(out)
-        return jnp.concatenate(outs), state
+        return jnp.square(jax.vmap(lambda row: apply(params, row)[0])(filled) * counted[..., None]).sum()
 
-    def packed(params, cut):
-        state, outs = before, []
-        for piece, flags in zip(np.split(np.asarray(x), cut), np.split(np.asarray(reset), cut)):
-            out, state = apply(params, jnp.asarray(piece), state, reset=jnp.asarray(flags))
-            outs.append(out)
-        return jnp.concatenate(outs), state
+    def packed(params):
+        return jnp.square(apply(params, tokens(ROW), reset=reset)[0]).sum()
 
-    (wanted, end), (found, found_end) = alone(params), apply(params, x, before, reset=reset)
-    assert_close(found, wanted, 2e-5)
-    more, found_more = (apply(params, tokens(3, seed=2), state)[0] for state in (end, found_end))
-    assert_close(found_more, more, 2e-5)
-    assert_close(packed(params, [4, 8])[0], wanted, 2e-5)
-    if starts == (0, 3, 4, 9):
-        slopes = [
-            jax.jit(jax.grad(lambda p, f=f: (f(p)[0] ** 2).sum()))(params) for f in (alone, lambda p: packed(p, []))
-        ]
-        assert_close(slopes[1], slopes[0], 2e-4)
+    assert_close(jax.jit(jax.grad(packed))(params), jax.jit(jax.grad(alone))(params), 2e-4)
 
 
 @pytest.mark.parametrize("name", ["attention", "LMM", "MAC", "MAG", "MAL"])
@@ -212,25 +229,30 @@ def test_what_marks_no_documents_is_one_line(name, reset, unchecked):
     assert "\n" not in str(caught.value)
 
 
+@functools.cache
+def slopes(name):
+    """`(params, x, weights [L]) -> gradients by both` of the weighted squares of what comes out."""
+
+    def weighted(params, x, weights):
+        return (weights * jnp.square(LAYERS[name].apply(params, x)[0]).sum(1)).sum()
+
+    return jax.jit(jax.grad(weighted, (0, 1)))
+
+
 @every_layer
 def test_no_token_sees_what_comes_after_it(name):
-    params = made(name)
-
-    def seen(x):
-        return LAYERS[name].apply(params, x)[0]
-
-    jacobian = jax.jit(jax.jacrev(seen))
-    slopes = np.abs(jacobian(tokens())).sum((1, 3))  # [of, by]
+    of = [slopes(name)(made(name), tokens(), weights)[1] for weights in jnp.eye(L)]
+    by_token = np.abs(of).sum(2)  # [of, by]
     later = np.triu(np.ones((L, L), bool), 1)
-    assert (slopes[later] == 0).all()
-    assert (slopes[np.eye(L, dtype=bool)] > 0).all()
+    assert (by_token[later] == 0).all()
+    assert (by_token[np.eye(L, dtype=bool)] > 0).all()
     reach = ~later
     if name == "attention":
         reach &= ~np.tril(np.ones((L, L), bool), -WINDOW)
-        assert (slopes[~reach] == 0).all()
+        assert (by_token[~reach] == 0).all()
     if not name.startswith("MAC"):  # in MAC a segment sees those before it through the memory alone
-        assert (slopes[reach] > 0).all()
-    assert slopes[-1, 0] > 0 or name == "attention"
+        assert (by_token[reach] > 0).all()
+    assert by_token[-1, 0] > 0 or name == "attention"
 
 
 @every_layer
@@ -247,12 +269,9 @@ def test_the_state_does_not_grow_and_an_empty_call_leaves_it(name):
 
 @every_layer
 def test_every_parameter_learns(name):
-    def loss(params):
-        return jnp.square(LAYERS[name].apply(params, tokens())[0]).sum()
-
-    slopes = jax.jit(jax.grad(loss))(made(name))
-    assert_finite(slopes)
-    for path, slope in jax.tree.leaves_with_path(slopes):
+    of_params, _ = slopes(name)(made(name), tokens(), jnp.ones(L))
+    assert_finite(of_params)
+    for path, slope in jax.tree.leaves_with_path(of_params):
         assert not slope.size or jnp.abs(slope).max() > 1e-7, jax.tree_util.keystr(path)
 
 
