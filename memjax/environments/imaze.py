@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Iterable
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 
 from memjax.environments.maze import Mazes, stack
@@ -51,4 +51,4 @@ def _imaze(length: int, limit: int) -> Mazes:
     starts[:, 1, 3] = True
     grids = np.stack([walls, walls]), objects, starts, np.full(2, limit, np.int32)
     kinds = np.array(COLOURS, np.int32), np.array(REWARDS, np.float32), np.array(ENDS)
-    return Mazes(*map(jnp.asarray, (*grids, *kinds)))
+    return Mazes(*jax.device_put((*grids, *kinds)))

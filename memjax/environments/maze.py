@@ -86,19 +86,19 @@ def stack(*parts: Mazes) -> Mazes:
     height, width = (max(part.walls.shape[axis] for part in parts) for axis in (1, 2))
 
     def joined(grids: list, value: int) -> Array:
-        # In NumPy: JAX would compile for each size.
+        # In NumPy: JAX would compile for each size, and so does its asarray, where device_put does not.
         whole = np.full((sum(map(len, grids)), height, width), value, grids[0].dtype)
         begin = 0
         for grid in grids:
             whole[begin : begin + len(grid), : grid.shape[1], : grid.shape[2]] = grid
             begin += len(grid)
-        return jnp.asarray(whole)
+        return jax.device_put(whole)
 
     return parts[0]._replace(
         walls=joined([part.walls for part in parts], True),
         objects=joined([part.objects for part in parts], 0),
         starts=joined([part.starts for part in parts], False),
-        limit=jnp.asarray(np.concatenate([part.limit for part in parts])),
+        limit=jax.device_put(np.concatenate([part.limit for part in parts])),
     )
 
 

@@ -1,6 +1,6 @@
 """Random mazes with one indicator, like those of Oh et al. (2016): as many as one wants, none of theirs."""
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 
 from memjax.environments.imaze import COLOURS, ENDS, REWARDS
@@ -65,7 +65,7 @@ def random_mazes(count: int, seed: int = 0) -> Mazes:
     objects = red * 1 + cyan * 2 + sign * 3 + (red | cyan | sign) * np.where(yellow, 0, 3)
     grids = ~free, objects.astype(np.int32), start, np.full(count, LIMIT, np.int32)
     kinds = np.array(COLOURS, np.int32), np.array(REWARDS, np.float32), np.array(ENDS)
-    return Mazes(*map(jnp.asarray, (*grids, *kinds)))
+    return Mazes(*jax.device_put((*grids, *kinds)))
 
 
 def _draw(rng: np.random.Generator, likely: np.ndarray) -> np.ndarray:

@@ -65,7 +65,7 @@ def test_it_is_trained_tested_and_reported_by_one_command(arg, tmp_path, capsys)
     assert set(found["metrics"]["tags"]["length"]) == {"3", "5"} and "answer_loss" not in found["metrics"]
     assert (run / "report.html").exists() and (run / "plots" / "walk.png").exists()
     agent, params = trained_model(run)
-    decision, _ = agent.apply(params, jnp.zeros((environments.DEPTH, 5), jnp.int32))
+    decision, _ = jax.jit(agent.apply)(params, jnp.zeros((environments.DEPTH, 5), jnp.int32))
     assert isinstance(agent, Navigator) and jnp.isfinite(decision.actions).all()
     first = found["metrics"]
     again = ["train", f"--config={CONFIGS / 'maze'}.py:{arg}", f"--run={tmp_path / 'again'}", *flags(SIZES)]

@@ -169,7 +169,7 @@ def watch(agent: Navigator, mazes: Mazes, params: Params, batch: Batch) -> dict[
         return [[round(float(x), 4) for x in values[t][: len(held[t])]] for t in real]
 
     return {
-        "grid": np.asarray(environments.cells(mazes, int(batch["maze"][chosen]))).tolist(),
+        "grid": np.asarray(jax.jit(environments.cells)(mazes, int(batch["maze"][chosen]))).tolist(),
         "place": place,
         "end": ("the right exit" if right else "the wrong exit") if exited else "out of time",
         "view": moments.view[: len(real)].tolist(),
