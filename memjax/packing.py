@@ -7,6 +7,8 @@ import numpy as np
 from memjax.errors import MemjaxError, require
 from memjax.typing import Any
 
+LEAST, LARGEST = -(2**31), 2**31 - 1
+
 
 def pack(
     rows: Any, streams: Sequence[Any], segment: int, count: int, width: int | None = None
@@ -24,27 +26,34 @@ def pack(
         The rows [R'], ids [R', T, N] or vectors [R', T, N, d] and their mask, R' and T powers of two.
 
     Raises:
-        MemjaxError: for another number of streams than rows, and for a stream that is no list of whole numbers, or of
-            vectors of this width.
+        MemjaxError: for another number of streams than rows, and for a stream that is no list of whole numbers of 32
+            bits, or of vectors of this width.
 
     >>> rows, stream, mask = pack([4, 2, 0], [[1, 2, 3], [], [5]], segment=2, count=9)
     >>> rows.tolist(), stream.shape, mask.sum((1, 2)).tolist()
     ([4, 2, 0, 9], (4, 2, 2), [3, 0, 1, 0])
     """
-    known = np.asarray(rows)
+    known = _array(rows, "rows are numbers")
     listed = _has_items(streams) and all(map(_has_items, streams))
     require(listed, "without a mask, stream is a list of streams, each a list of items")
     require(
         known.ndim == 1 and len(known) == len(streams),
         f"there must be a stream for each row; {len(streams)} streams do not fit rows of shape {list(known.shape)}",
     )
-    kind, axes = (np.integer, ()) if width is None else (np.number, (width,))
-    what = "whole numbers" if width is None else f"vectors [{width}]"
+    kinds, axes = ((np.integer,), ()) if width is None else ((np.integer, np.floating), (width,))
+    what = "a stream is a list of " + ("whole numbers" if width is None else f"vectors [{width}]")
     empty = np.zeros((0, *axes), np.int32 if width is None else np.float32)
     items = [_array(stream, what) if len(stream) else empty for stream in streams]
     for each in items:
-        fits = each.ndim == 1 + len(axes) and each.shape[1:] == axes and np.issubdtype(each.dtype, kind)
-        require(fits, f"a stream is a list of {what}, not {each.dtype}{list(each.shape)}")
+        fits = (
+            each.ndim == 1 + len(axes)
+            and each.shape[1:] == axes
+            and any(np.issubdtype(each.dtype, kind) for kind in kinds)
+        )
+        require(fits, f"{what}, not {each.dtype}{list(each.shape)}")
+        if width is None and each.size:  # what does not fit would be taken for another item
+            low, high = each.min(), each.max()
+            require(low >= LEAST and high <= LARGEST, f"a stream has items from {low} to {high}; ids have 32 bits")
     longest = max([1, *(-(-len(each) // segment) for each in items)])
     batch, segments = _power(len(items)), _power(longest)
     stream = np.zeros((batch, segments * segment, *axes), empty.dtype)
@@ -52,7 +61,7 @@ def pack(
     for place, each in enumerate(items):
         stream[place, : len(each)], mask[place, : len(each)] = each, True
     shape = batch, segments, segment
-    filled = np.concatenate([known, np.full(batch - len(known), count, known.dtype if len(known) else np.int32)])
+    filled = np.concatenate([known.astype(np.int32), np.full(batch - len(known), count)])
     return filled, stream.reshape(*shape, *axes), mask.reshape(shape)
 
 
@@ -60,11 +69,11 @@ def _has_items(stream: Any) -> bool:
     return getattr(stream, "ndim", 0) > 0 or isinstance(stream, Sequence)
 
 
-def _array(stream: Any, what: str) -> np.ndarray:
+def _array(values: Any, what: str) -> np.ndarray:
     try:
-        return np.asarray(stream)
+        return np.asarray(values)
     except ValueError:  # vectors of several widths
-        raise MemjaxError(f"a stream is a list of {what}, not of lists of several lengths") from None
+        raise MemjaxError(f"{what}, not lists of several lengths") from None
 
 
 def _power(least: int) -> int:

@@ -61,8 +61,7 @@ def start(model: MemoryModel, params: Params, streams: int) -> State:
     whole = isinstance(streams, int | np.integer) and not isinstance(streams, bool)
     require(whole and streams >= 1, f"streams must be a whole number of at least 1, not {streams!r:.40}")
     require(isinstance(model, MemoryModel), f"streaming needs a MemoryModel, not {type(model).__name__}")
-    require(isinstance(params, Mapping), f"params must be what init made, not {params!r:.40}")
-    state = model.apply(params, method="initial_state")
+    state = _initial_state(model, params)
     try:
         return jax.tree.map(lambda leaf: jnp.tile(leaf, (int(streams), *[1] * leaf.ndim)), state)
     except (MemoryError, OverflowError, RuntimeError) as error:
@@ -81,9 +80,10 @@ def write(
 ) -> State:
     """The states after these rows of them have read on; the others as they were.
 
-    The states are those that one call on all of a stream would have given. Without a mask, `stream` is a sequence of
-    streams of any lengths, each a list of ids: they are cut into segments and padded, rows and segments to powers of
-    two, so that few shapes are ever compiled.
+    The states are those that one call on all of a stream would have given, if it is cut into calls between segments.
+    Without a mask, `stream` is a sequence of streams of any lengths, each a list of ids: they are cut into segments and
+    padded, rows and segments to powers of two, so that few shapes are ever compiled. What does not fill a segment is
+    one all the same: to write item by item is to write segments of one item.
 
     Args:
         model: as of `start`.
@@ -127,6 +127,12 @@ def _write(model: MemoryModel, params: Params, states: State, rows: Array, strea
     written = jax.vmap(one)(jax.tree.map(lambda leaf: leaf[rows], states), stream, mask)
     # Rows that fill up a batch lie behind the last one, and are dropped.
     return jax.tree.map(lambda leaf, new: leaf.at[rows].set(new, mode="drop"), states, written)
+
+
+def _initial_state(model: MemoryModel, params: Params) -> State:
+    given = isinstance(params, Mapping) and "params" in params
+    require(given, f"params must be what init made, not {params!r:.40}")
+    return model.apply(params, method="initial_state")
 
 
 def _count(states: State) -> int:
@@ -176,7 +182,8 @@ def answer(
         if texts is not None and not isinstance(texts, jax.core.Tracer):
             _check_ids("questions and candidates have ids", np.asarray(texts), model.shape.queries)
 
-    return _answer(model, params, states, *(jnp.asarray(x) for x in (rows, queries)), candidates)
+    texts = None if candidates is None else jnp.asarray(candidates)
+    return _answer(model, params, states, jnp.asarray(rows), jnp.asarray(queries), texts)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -222,7 +229,7 @@ def load(path: str | Path, model: MemoryModel, params: Params) -> State:
     Raises:
         MemjaxError: for what is no file of states, or one of another memory.
     """
-    like = jax.eval_shape(lambda: model.apply(params, method="initial_state"))
+    like = jax.eval_shape(lambda: _initial_state(model, params))
     places, structure = jax.tree_util.tree_flatten_with_path(like)
     names = {_name(place): leaf for place, leaf in places}
     try:
@@ -281,7 +288,10 @@ def _checked_rows(rows: Rows, states: State, *, once: bool) -> Rows:
     count = _count(states)
     if isinstance(rows, jax.core.Tracer):
         return rows
-    known = np.asarray(rows)
+    try:
+        known = np.asarray(rows)
+    except ValueError:
+        raise MemjaxError("rows are numbers, not lists of several lengths") from None
     if not known.size:
         return known.astype(np.int32)  # a list of none has a type of its own
     _check_ids(f"there are {count} streams, and rows", known, count)

@@ -100,9 +100,12 @@ def test_streams_of_any_lengths_are_padded_inside_and_few_shapes_are_compiled():
         ([0], [[ITEMS]], "the stream has items"),
         ([0], [[0.5]], "a stream is a list of whole numbers"),
         ([STREAMS], [[1]], "rows"),
+        ([0], [[2**32 + 5]], "items from 4294967301 to 4294967301; ids have 32 bits"),
+        ([0], [np.array([2**64 - 1], np.uint64)], "ids have 32 bits"),
+        ([[0], [1, 2]], [[1], [2]], "rows are numbers, not lists of several lengths"),
     ],
 )
-def test_streams_that_cannot_be_told_are_one_line(rows, told, words):
+def test_streams_that_cannot_be_told_are_one_line(unchecked, rows, told, words):
     model, params, *_ = made()
     with pytest.raises(MemjaxError, match=words) as caught:
         streaming.write(model, params, streaming.start(model, params, STREAMS), rows, told)
@@ -128,7 +131,7 @@ def test_streams_written_in_turns_are_those_written_at_once(name):
 
 
 @pytest.mark.parametrize("answer_kind", ["classes", "candidates"])
-def test_a_batch_of_questions_is_each_of_them_alone(answer_kind):
+def test_a_batch_of_questions_is_each_of_them_alone(unchecked, answer_kind):
     model, params = system("memory", answer_kind, answer_kind == "candidates")
     one = [example(answer_kind, answer_kind == "candidates", seed=seed) for seed in range(4)]
     stream, mask = (jnp.stack([e[part] for e in one]) for part in ("stream", "mask"))
@@ -136,6 +139,7 @@ def test_a_batch_of_questions_is_each_of_them_alone(answer_kind):
     rows = np.array([3, 0, 3, 1])
     asks = [jnp.stack([one[n][part] for n in (0, 1, 2, 3)]) for part in ("query", "candidates") if part in one[0]]
     found = streaming.answer(model, params, states, jnp.asarray(rows), *asks)
+    assert_same(streaming.answer(model, params, states, rows.tolist(), *(part.tolist() for part in asks)), found)
     text = answer_kind == "candidates"
     for place, row in enumerate(rows):
         slots, _ = method("memorize", "memory", answer_kind, text)(params, stream[row], mask[row])
@@ -185,9 +189,18 @@ def test_rows_that_cannot_be_are_one_clear_line(unchecked, rows, words):
     ]:
         with pytest.raises(MemjaxError, match=words):
             streaming.start(model, params, wrong)
-    with pytest.raises(MemjaxError, match="params must be what init made, not None"):
-        streaming.start(model, None, 2)
+    for nothing in (None, {}):
+        with pytest.raises(MemjaxError, match=f"params must be what init made, not {nothing}"):
+            streaming.start(model, nothing, 2)
     assert jax.tree.leaves(streaming.start(model, params, np.int64(2)))[0].shape[0] == 2
+
+
+def test_rows_may_be_of_any_whole_type_however_many_streams_there_are(unchecked):
+    model, params, *_ = made()
+    states = streaming.start(model, params, 300)
+    told = [[1], [2], [3]]
+    wanted = streaming.write(model, params, states, [0, 1, 2], told)
+    assert_same(streaming.write(model, params, states, np.array([0, 1, 2], np.uint8), told), wanted)
 
 
 def test_nothing_to_write_leaves_the_states_as_they_are():

@@ -8,7 +8,7 @@ import numpy as np
 
 from memjax.errors import MemjaxError, require
 from memjax.tasks.parquet_columns import read_columns
-from memjax.tasks.text import read_text
+from memjax.tasks.text import guarded, read_text
 from memjax.typing import Int
 
 
@@ -64,7 +64,10 @@ def read_clicks(path: Path) -> ClickLog:
         columns = read_columns(path, {"user": "names", "item": "names"}, {"time": "times"})
         return _in_order(path, "clicks", *columns.values())
     form = _RATINGS if ".csv" in path.suffixes else _SEQUENCES
-    require(path.exists(), f"there is no {path}; put {form.origin}, there, or name its folder with --data_dir=FOLDER")
+    require(
+        guarded(path, path.exists),
+        f"there is no {path}; put {form.origin}, there, or name its folder with --data_dir=FOLDER",
+    )
     return _in_order(path, "ratings", *_columns(path, read_text(path), form))
 
 

@@ -70,7 +70,7 @@ class Dialogues:
         spec: its settings.
         shape: of its batches.
         vocabulary: the words, by their ids.
-        notes: what is left out.
+        notes: what is left out, and questions that nobody can get right.
 
     Raises:
         MemjaxError: for files that are missing, damaged, or of another kind.
@@ -89,8 +89,15 @@ class Dialogues:
         self._texts = [np.array(ids_of(list(_words(dialogue)), self._ids), np.int32) for dialogue in dialogues["train"]]
         left_out: Counter[str] = Counter()
         self._splits = {split: self._read(dialogues[split], left_out) for split in SPLITS}
-        self.notes = tuple(f"{count:,} {what} left out" for what, count in left_out.items())
         every = list(self._splits.values())
+        notes = [f"{count:,} {what} left out" for what, count in left_out.items()]
+        alike = sum(_alike(self._splits[split]) for split in ("valid", "test"))
+        if alike:
+            notes.append(
+                f"of {alike:,} questions of valid and test the right choice reads as another one does, but for words "
+                "that train lacks or that are not read: they count as errors"
+            )
+        self.notes = tuple(notes)
         for split, part in self._splits.items():
             require(part.label, f"{spec.folder} has no question with words for {split}")
         told = any(place < 2 for part in every for place in part.place)
@@ -155,6 +162,12 @@ class Dialogues:
                 part.place.append(2 if question.turn is None else int(2 * question.turn >= len(turns)))
             part.streams.append(id_table(segments, self.spec.words))
         return part
+
+
+def _alike(part: _Examples) -> int:
+    """Of how many questions another choice reads as the right one does."""
+    pairs = zip(part.candidates, part.label, strict=True)
+    return sum(int((choices == choices[right]).all(axis=1).sum() > 1) for choices, right in pairs)
 
 
 def _words(dialogue: Dialogue) -> Iterator[str]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from memjax.errors import MemjaxError, one_line, require
 from memjax.tasks.parquet_columns import read_columns
-from memjax.tasks.text import read_text
+from memjax.tasks.text import guarded, read_text
 from memjax.tasks.words import words_of
 from memjax.typing import SPLITS, Split
 
@@ -64,14 +64,15 @@ def read_streams(folder: Path) -> FileStreams:
         MemjaxError: for a folder without streams, a damaged file, vectors of several widths, and numbers that are not
             finite.
     """
-    files = sorted((folder / "streams").glob("*.npy"))
     table = folder / "streams.parquet"
+    files = guarded(folder, lambda: sorted((folder / "streams").glob("*.npy")))
+    whole = guarded(table, table.exists)
     require(
-        files or table.exists(),
+        files or whole,
         f"{folder} has no streams: put there streams/NAME.npy, one for each stream, or streams.parquet with "
         "the columns stream and item",
     )
-    require(not (files and table.exists()), f"{folder} has both streams/*.npy and streams.parquet; leave one of them")
+    require(not (files and whole), f"{folder} has both streams/*.npy and streams.parquet; leave one of them")
     found, notes = ({file.stem: _npy(file) for file in files}, ()) if files else _parquet(table)
     found = {unicodedata.normalize("NFC", name): items for name, items in found.items()}
     empty = [name for name, items in found.items() if not len(items)]

@@ -62,6 +62,7 @@ class FileTask:
         items: ids that train reads; the i-th is the model's id i + 1.
         mean: of each number of the vectors that train reads.
         spread: their standard deviations, 1 for a number that is always the same.
+        item_names: what a run keeps a digest of, lest numbers mean something else: the items, or mean and spread.
         answers: by their labels; empty where they are yes or no.
         vocabulary: the words of the queries, by their ids.
         notes: what was left out, put in order, or is unknown in train.
@@ -83,10 +84,12 @@ class FileTask:
         read = _read_items(streams.items, train, spec.length)
         if streams.width is None:
             self.items = np.unique(read)
+            self.item_names = tuple(self.items.tolist())
         else:
             # In float64: in float32 a mean over many is off, and a number that never changes has a spread.
             self.mean, spread = read.mean(0, dtype=np.float64), read.std(0, dtype=np.float64)
             self.spread = np.where(spread > 1e-12 * np.abs(self.mean), spread, 1)
+            self.item_names = tuple(f"{number:.6g}" for number in (*self.mean, *self.spread))
         cut = sum(question.after > spec.length for question in every)
         if cut:
             notes.append(

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from memjax.errors import MemjaxError, one_line, require
+from memjax.tasks.text import guarded
 
 # What a column holds, by what is asked for, as errors say it.
 _SAID = {
@@ -33,7 +34,7 @@ def read_columns(path: Path, needed: dict[str, str], optional: dict[str, str]) -
         import pyarrow.parquet
     except ModuleNotFoundError:
         raise MemjaxError(f"{path} needs pyarrow: pip install 'memjax[parquet]'") from None
-    require(path.exists(), f"there is no {path}; put it there, or name its folder with --data_dir=FOLDER")
+    require(guarded(path, path.exists), f"there is no {path}; put it there, or name its folder with --data_dir=FOLDER")
     try:
         names = pyarrow.parquet.read_schema(path).names
         for name in needed:

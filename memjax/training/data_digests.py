@@ -18,7 +18,7 @@ from memjax.typing import Split
 FILE = "data.json"
 LOOKED_AT = 4  # examples of each split, evenly spread: enough to see another file, cheap enough for films
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
-WORDS = ("vocabulary", "answers")  # what numbers stand for, of tasks that have such
+WORDS = ("vocabulary", "answers", "item_names")  # what numbers stand for, of tasks that have such
 
 
 def data_digests(experiment: Experiment) -> dict[str, Any]:
@@ -28,8 +28,9 @@ def data_digests(experiment: Experiment) -> dict[str, Any]:
         experiment: whose task it is.
 
     Returns:
-        Digests: `vocabulary` and `answers`, of tasks that have them; `settings`, those of the task but for where its
-        data lies; and `train`, `valid` and `test`, of how many examples there are and of `LOOKED_AT` of each.
+        Digests: `vocabulary`, `answers` and `item_names`, of tasks that have them; `settings`, those of the task but
+        for where its data lies; and `train`, `valid` and `test`, of how many examples there are and of `LOOKED_AT` of
+        each.
     """
     task = experiment.task
     settings = {name: value for name, value in experiment.settings["task"].items() if name != "data_dir"}

@@ -64,6 +64,9 @@ def test_a_run_tells_how_high_the_next_item_stands(folder, system, tmp_path):
     with compiled_programs() as compiled:
         experiment.train(made, run, Console(quiet=True))
         metrics = experiment.evaluate(made, run)["metrics"]
+    if system == "dien":
+        of_train = experiment.evaluate(made, run, "train", "evaluation-train.json")["metrics"]
+        assert of_train["answers"] and "auc_popular" not in of_train  # nothing is ranked there
     # Of both phases the start, the step and what is measured, once for each shape; and what is told of slots and items.
     assert len(compiled) <= 24, len(compiled)
     model = build(made.config, made.task.shape)
@@ -80,6 +83,17 @@ def test_a_run_tells_how_high_the_next_item_stands(folder, system, tmp_path):
     np.testing.assert_allclose(metrics["mrr"], np.mean(1 / rank), rtol=1e-6)
     np.testing.assert_allclose(metrics["ndcg_10"], np.mean(np.where(rank <= 10, 1 / np.log2(1 + rank), 0)), rtol=1e-6)
     assert metrics["hr_10"] == np.mean(rank <= 10) and metrics["hr_10_interval"][0] <= metrics["hr_10"]
+
+
+def test_what_diverged_is_ranked_last_and_has_no_area(folder):
+    made = prepared(folder, "memory")
+    model, layout = build(made.config, made.task.shape), made.recipe.layout
+    example = {name: jnp.asarray(x[0]) for name, x in made.task.examples("train", np.zeros(1, int)).items()}
+    shapes = jax.eval_shape(made.phases[-1].init, jax.random.key(0), example)
+    params = jax.tree.map(lambda leaf: jnp.full(leaf.shape, jnp.nan, leaf.dtype), shapes)
+    found = rank_items(model, params, made.task, layout, "test", 8)
+    assert np.isnan(found["auc_popular"]) and "auc_popular_interval" not in found
+    assert found["hr_10"] <= 1 and found["mrr"] < 0.5
 
 
 def test_what_is_ranked_depends_on_no_batch(folder):

@@ -17,6 +17,7 @@ from training.tiny import random_params
 
 from memjax import streaming
 from memjax.errors import MemjaxError
+from memjax.experiments.stream_qa.slot_measures import memorized, recollected_by_age
 from memjax.models import DirectlyReason, HistorySampler, MemoryModel, MultiHopReason
 from memjax.models.fragments import Among, as_ids, build_fragments
 from memjax.models.rehearser import stream_candidates
@@ -53,6 +54,14 @@ def test_every_system_reads_vectors_and_no_padding(name):
     assert found.shape == (4,) and np.isfinite(found).all()
     assert_same(logits(name, np.where(MASK[..., None], STREAM, np.nan)), found)
     assert (np.abs(logits(name, STREAM * np.float32(1.5)) - found) > 1e-5).any()
+
+
+def test_the_same_vector_at_another_place_is_recollected():
+    """Of a stream of one vector alone, whichever place is named."""
+    batch = {"stream": np.ones((2, T, N, OWN), np.float32), "mask": np.stack([MASK, MASK])}
+    slots = memorized(SYSTEMS["memory"], params_of("memory"), batch)
+    found = recollected_by_age(SYSTEMS["memory"], params_of("memory"), batch, slots, mask_ratio=0.5)
+    assert found and all(point["accuracy"] == 1 for point in found.values())
 
 
 def test_an_item_is_projected():
@@ -159,7 +168,7 @@ def test_states_are_streamed_as_vectors_come():
     assert_close(parts, whole, 1e-6)
     for stream, words in (
         ([[[1.0, 2.0]]], r"a stream is a list of vectors \[5\], not float64\[1, 2\]"),
-        ([[[1.0] * 5, [1.0] * 4]], r"a stream is a list of vectors \[5\], not of lists of several lengths"),
+        ([[[1.0] * 5, [1.0] * 4]], r"a stream is a list of vectors \[5\], not lists of several lengths"),
         ([[[np.nan] * 5]], "numbers that are not finite"),
     ):
         with pytest.raises(MemjaxError, match=words):

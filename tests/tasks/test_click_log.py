@@ -59,6 +59,8 @@ def test_parquet_is_sorted_by_time_whatever_times_and_items_are(unit, words, tmp
     ("file", "words"),
     [
         ("no.txt", r"there is no .*no\.txt; put ml-1m\.txt of .* --data_dir=FOLDER"),
+        ("a" * 5000, r"cannot be read: .*File name too long"),
+        ("a" * 5000 + ".parquet", r"cannot be read: .*File name too long"),
         ("no.csv.gz", r"there is no .*; put ratings\.csv of MovieLens"),
         (".", "is no regular file|cannot be read"),
         ("empty.txt", r"line 1 of .*empty\.txt is '', not 'user item'"),

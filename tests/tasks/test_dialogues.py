@@ -99,6 +99,13 @@ def test_words_are_those_of_train_and_what_has_none_is_left_out_and_counted(tmp_
     assert words(task, task.examples("test", np.array([2]))["stream"][0, 0]) == "w a <unknown>"
 
 
+def test_choices_that_read_the_same_are_counted_in_the_notes(tmp_path):
+    odd = [{"question": "What?", "choice": ["A zebra.", "A quagga.", "The man."], "answer": "A zebra."}]
+    entries = json.dumps([[TURNS, ASKED + odd, "a"]])
+    (note,) = made(dream(tmp_path, test=entries)).notes
+    assert note.startswith("of 1 questions of valid and test the right choice reads as another one does")
+
+
 def test_tvqas_subtitles_are_the_turns_and_the_moment_says_where_the_answer_lies(tmp_path):
     late = [question("c20", ts="0-1"), question("c21", right="4", ts=[2.0, 3.0]), question("c21", ts="nan-nan")]
     said = [subtitles(f"c{i}") for i in range(22)]
@@ -201,7 +208,9 @@ def test_dream_has_the_counts_of_its_readme():
     task = made(DATA, folder="dream", words=20, answer_words=20, least=2)
     batch = task.examples("test", np.arange(task.size("test")))
     tasks.check_batch(task.shape, batch)
-    assert task.shape.classes == 3 and task.notes == () and np.bincount(batch["label"]).min() > 600
+    (note,) = task.notes
+    assert note.startswith("of 54 questions of valid and test the right choice reads")
+    assert task.shape.classes == 3 and np.bincount(batch["label"]).min() > 600
 
 
 @real

@@ -100,6 +100,21 @@ def test_an_example_is_the_latest_items_before_its_question(tmp_path, kind):
     assert f"of {cut} questions the latest 8 items are read; config.task.length is for more" in task.notes
 
 
+@pytest.mark.parametrize("kind", ["ids", "vectors"])
+def test_what_an_items_numbers_mean_is_told_in_words(tmp_path, kind):
+    """Which a run keeps a digest of: other items of the same count are other data."""
+    names = []
+    for seed, shift in ((0, 0), (0, 1)):
+        path = tmp_path / f"{kind}{shift}"
+        path.mkdir()
+        folder_of(path, kind, seed=seed)
+        for file in (path / "streams").iterdir():
+            np.save(file, np.load(file) + shift)
+        names.append(create(path).item_names)
+    assert len(names[0]) == len(names[1]) == (len(create(tmp_path / "ids0").items) if kind == "ids" else 8)
+    assert names[0] != names[1]
+
+
 def test_without_a_split_all_questions_of_a_stream_are_in_one(tmp_path):
     _, questions = folder_of(tmp_path, split=False, streams=60)
     task = create(tmp_path)

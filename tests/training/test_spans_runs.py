@@ -120,7 +120,7 @@ def test_rewards_come_behind_the_last_block_or_while_the_span_is_held():
     stream[:5] = 7
     example = {"stream": jnp.asarray(stream), "first": jnp.array(3), "last": jnp.array(4)}  # blocks 1 and 2
     held = retained([[0, -1], [0, 1], [1, 2], [1, 2], [2, 4], [2, 4]])
-    assert rewards["f1"](held, example, jnp.array(0.3)).tolist() == pytest.approx([0, 0, 0, 0, 0.3, 0.3])
+    assert rewards["f1"](held, example, jnp.array(0.3)).tolist() == pytest.approx([0, 0, 0, 0, 0.3, 0])
     assert rewards["held"](held, example, jnp.array(0.3)).tolist() == pytest.approx([0, 0, 0.2, 0.2, -0.2, 0])
 
 

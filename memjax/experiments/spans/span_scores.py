@@ -135,7 +135,7 @@ def answer_reward(retained: Retained, example: Example, f1: Float[Array, ""]) ->
         example: of `Spans`.
         f1: of the answer.
     """
-    return jnp.where(_ends(example), f1, 0)
+    return jnp.where(_ends(example) & _real(example), f1, 0)
 
 
 def held_reward(retained: Retained, example: Example, f1: Float[Array, ""]) -> Float[Array, "T"]:

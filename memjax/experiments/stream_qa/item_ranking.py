@@ -1,5 +1,6 @@
 """All items ranked from one memory, for tasks that ask which item a user will want next."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol, cast, runtime_checkable
@@ -81,8 +82,10 @@ def rank_items(
     in_order = np.concatenate(order).argsort()  # whatever their batches were
     scores = np.concatenate(pairs)[in_order]
     labels, users = np.broadcast_to([1, 0], scores.shape).ravel(), np.arange(len(scores)).repeat(2)
-    found: dict[str, Any] = {"auc_popular": auc(scores.ravel(), labels)}
-    found["auc_popular_interval"] = auc_interval(scores.ravel(), labels, users)
+    found: dict[str, Any] = {"auc_popular": math.nan}
+    if np.isfinite(scores).all():  # else the run has diverged, which is said
+        found = {"auc_popular": auc(scores.ravel(), labels)}
+        found["auc_popular_interval"] = auc_interval(scores.ravel(), labels, users)
     if every:
         values = np.concatenate(rank)[in_order]
         for name, metric in METRICS.items():

@@ -146,7 +146,10 @@ def recollected_by_age(
             fragments = build_fragments(key, ids, mask, others, mask, every, mask.any(-1), mask_ratio=mask_ratio)
             among = None if vectors is None else Among(ids.reshape(-1), mask.reshape(-1))
             found = model.apply(params, slots, fragments, vectors, among, method="recollect")
-            return (fragments.hidden & (found == fragments.items)).sum(-1), fragments.hidden.sum(-1)
+            right = found == fragments.items
+            if vectors is not None:  # the same one at two places is the same item
+                right |= (vectors[found] == vectors[fragments.items]).all(-1)
+            return (fragments.hidden & right).sum(-1), fragments.hidden.sum(-1)
 
         keys = jax.random.split(jax.random.key(0), len(mask))
         # One after another: the scores of all items at all places of many long streams are gigabytes.

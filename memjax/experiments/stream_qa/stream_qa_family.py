@@ -80,7 +80,7 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
                 found["recollected"] = recollected_by_age(
                     model, params, batch, slots, mask_ratio=config.rehearsal.mask_ratio
                 )
-        if isinstance(task, Ranked):
+        if isinstance(task, Ranked) and split != "train":  # whose streams have no target to rank
             metrics |= rank_items(model, params, task, layout, split, training.batch_size)
         return found
 

@@ -1,7 +1,7 @@
 """The models of stream QA that a config describes."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
@@ -52,38 +52,32 @@ def _published(cls: type[Recommender] | type[TextReader]) -> Callable[[TaskShape
     return lambda shape, model: cls(shape, model.width, jnp.dtype(model.dtype))
 
 
+def _of_our_settings(cls: Any, *others: str) -> Callable[[TaskShape, ModelConfig], System]:
+    """With all that `config.model` says; `others`: settings that not all of these systems have."""
+    return lambda shape, model: cls(
+        shape,
+        model.width,
+        model.head_layers,
+        jnp.dtype(model.dtype),
+        shared_words=model.words != "own",
+        **{name: getattr(model, name) for name in others},
+    )
+
+
 # By the values of `config.system`, but for "memory".
 DIRECT = {
-    "directly": Direct(
-        "Directly Reason",
-        lambda shape, model: DirectlyReason(
-            shape, model.width, model.head_layers, jnp.dtype(model.dtype), shared_words=model.words != "own"
-        ),
-    ),
-    "multi_hop": Direct(
-        "Multi-Hop Reason",
-        lambda shape, model: MultiHopReason(
-            shape,
-            model.width,
-            model.head_layers,
-            jnp.dtype(model.dtype),
-            hops=model.hops,
-            shared_words=model.words != "own",
-        ),
-    ),
+    "directly": Direct("Directly Reason", _of_our_settings(DirectlyReason)),
+    "multi_hop": Direct("Multi-Hop Reason", _of_our_settings(MultiHopReason, "hops")),
     "as_reader": Direct("AS Reader", _published(AttentionSumReader)),
     "e2e_mn": Direct(
         "E2E-MN", lambda shape, model: MemN2NRanker(shape, model.width, jnp.dtype(model.dtype), hops=model.hops)
     ),
     "multi_stream": Direct("Multi-Stream", _published(MultiStream)),
     "msan": Direct("MSAN", _published(MSAN)),
-    "e_vqa": Direct("E-VQA", lambda shape, model: EVQA(shape, model.width, model.head_layers, jnp.dtype(model.dtype))),
-    "e_mn": Direct(
-        "E-MN",
-        lambda shape, model: EMN(shape, model.width, model.head_layers, jnp.dtype(model.dtype), hops=model.hops),
-    ),
-    "e_sa": Direct("E-SA", lambda shape, model: ESA(shape, model.width, model.head_layers, jnp.dtype(model.dtype))),
-    "hcrn": Direct("HCRN", lambda shape, model: HCRN(shape, model.width, model.head_layers, jnp.dtype(model.dtype))),
+    "e_vqa": Direct("E-VQA", _of_our_settings(EVQA)),
+    "e_mn": Direct("E-MN", _of_our_settings(EMN, "hops")),
+    "e_sa": Direct("E-SA", _of_our_settings(ESA)),
+    "hcrn": Direct("HCRN", _of_our_settings(HCRN)),
     "gru4rec": Direct("GRU4REC", _published(GRU4Rec)),
     "caser": Direct("Caser", _published(Caser)),
     "rum": Direct("RUM, items", _published(RUM)),
