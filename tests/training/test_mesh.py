@@ -8,7 +8,6 @@ import functools
 import re
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import AxisType, Mesh
@@ -63,12 +62,12 @@ def made(memory):
 
 @functools.cache
 def beginning(memory):
-    """`(parameters of the first phase, state of the last)` before any step: the same on every mesh."""
+    """`(parameters of the first phase, state of the last)` before any step, in NumPy: the same on every mesh."""
     phases = made(memory).phases
     first, last = (
         jax.jit(lambda phase=phase: initial_state(made(memory), phase))() for phase in (phases[0], phases[-1])
     )
-    return first.params, last
+    return jax.device_get((first.params, last))
 
 
 @functools.cache
@@ -76,8 +75,8 @@ def trained(memory, name):
     """`(losses of three steps, parameters, state, compiled step, traced step)` on one of the meshes."""
     made_here, mesh = made(memory), mesh_of(**MESHES[name])
     phase, training = made_here.phases[-1], made_here.config.training
-    # Copies: a step uses the memory of its state again.
-    start = (jax.tree.map(jnp.copy, tree) for tree in beginning(memory))
+    # Copies, before they are put there: a step uses the memory of its state again.
+    start = (jax.tree.map(np.copy, tree) for tree in beginning(memory))
     frozen, state = (jax.device_put(tree, placed(mesh, tree)) for tree in start)
     optimizer, extend = make_optimizer(made_here.config.optimizer, 4), made_here.recipe.layout.extend
     step = make_step(phase.loss, optimizer, mesh, training.batch_size, 1, 0, extend)
