@@ -60,7 +60,6 @@ def start(model: MemoryModel, params: Params, streams: int) -> State:
     """
     whole = isinstance(streams, int | np.integer) and not isinstance(streams, bool)
     require(whole and streams >= 1, f"streams must be a whole number of at least 1, not {streams!r:.40}")
-    require(isinstance(model, MemoryModel), f"streaming needs a MemoryModel, not {type(model).__name__}")
     state = _initial_state(model, params)
     try:
         return jax.tree.map(lambda leaf: jnp.tile(leaf, (int(streams), *[1] * leaf.ndim)), state)
@@ -130,6 +129,7 @@ def _write(model: MemoryModel, params: Params, states: State, rows: Array, strea
 
 
 def _initial_state(model: MemoryModel, params: Params) -> State:
+    require(isinstance(model, MemoryModel), f"streaming needs a MemoryModel, not {type(model).__name__}")
     given = isinstance(params, Mapping) and "params" in params
     require(given, f"params must be what init made, not {params!r:.40}")
     return model.apply(params, method="initial_state")

@@ -225,6 +225,7 @@ def test_calls_that_cannot_be_are_one_clear_line(unchecked, tmp_path):
         (lambda: answer(states, rows, jnp.zeros((2, 3), int)), r"queries must be ids \[Q\], not \[2, 3\]"),
         (lambda: answer(states, rows, asked, jnp.zeros((2, 3, 4), int)), "the answers are no candidates"),
         (lambda: streaming.save(tmp_path / "users.npz", None), "states must be what start made, not None"),
+        (lambda: streaming.load(model, params, tmp_path / "users.npz"), "streaming needs a MemoryModel, not dict"),
     ]:
         with pytest.raises(MemjaxError, match=words) as caught:
             call()

@@ -67,14 +67,22 @@ def family_of(task_name: str) -> Family:
 def read_config(folder: Path) -> Any:
     """The config of a run folder, typed."""
     settings, path = runs.read_settings(folder), Path(folder) / "config.json"
+    missing = [name for name in _plugins(settings) if name not in sys.modules]
+    give = " ".join(f"--plugin={name}" for name in missing)
+    needs = f"{folder} needs what {', '.join(missing)} brings: give {give}"
     try:
-        return from_mapping(settings)
+        config = from_mapping(settings)
+        # A memory's name is looked up when it is made: the config of a system without memory may have any.
+        require(not missing or _has_its_memory(config), needs)
+        return config
     except MemjaxError as error:
-        missing = [name for name in _plugins(settings) if name not in sys.modules]
         if missing:
-            give = " ".join(f"--plugin={name}" for name in missing)
-            raise MemjaxError(f"{folder} needs what {', '.join(missing)} brings: give {give}") from None
+            raise MemjaxError(needs) from None
         raise MemjaxError(f"{path} is no config of this version ({error}); mend it, or give another run") from None
+
+
+def _has_its_memory(config: Any) -> bool:
+    return not hasattr(config, "memory") or config.memory.name in memories.registry
 
 
 def _plugins(settings: Mapping[str, Any]) -> list[str]:

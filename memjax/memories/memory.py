@@ -118,12 +118,35 @@ class Memory(nn.Module):
 
 
 def _with_own_state(method: Callable) -> Callable:
+    """A method that takes a state of its own memory, and gives what it must: a mistake of a subclass is one line."""
+
     @functools.wraps(method)
     def guarded(memory, state, *args, **kwargs):
         state = state if memory.is_initializing() else own_state(memory, state)
-        return method(memory, state, *args, **kwargs)
+        given, name = method(memory, state, *args, **kwargs), f"{type(memory).__name__}.{method.__name__}"
+        if method.__name__ == "slots":
+            require(isinstance(given, Slots), f"{name} must return Slots(values, mask), not {type(given).__name__}")
+            return given
+        pair = isinstance(given, tuple) and len(given) == 2
+        require(pair, f"{name} must return a state and an auxiliary loss, not {type(given).__name__}")
+        was, now = (_told(tree) for tree in (state, given[0]))
+        if was != now:
+            place = next(place for place in (*was, *now) if was.get(place) != now.get(place))
+            said = [kinds.get(place, "nothing") for kinds in (was, now)]
+            raise MemjaxError(
+                f"{name} must keep the shapes and types of the state: {place}, {said[0]}, became {said[1]}"
+            )
+        return given
 
     return guarded
+
+
+def _told(state: State) -> dict[str, str]:
+    """Types and shapes of a state's arrays by their places in it."""
+    return {
+        jax.tree_util.keystr(path).removeprefix(".") or "its value": f"{jnp.result_type(leaf)}{list(jnp.shape(leaf))}"
+        for path, leaf in jax.tree.leaves_with_path(state)
+    }
 
 
 def scan_writes(

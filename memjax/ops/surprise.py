@@ -59,7 +59,7 @@ def surprise_linear(
 
     Args:
         q: what each token reads with.
-        k: where each token writes.
+        k: where each token writes; of length 1 at most: with longer keys rates must be smaller, or memory diverges.
         v: what it writes there.
         log_keep: the log of `keep`, at most 0: use `log_sigmoid`, not the log of a sigmoid. A number is that of every
             token, here and for the next two. `[L, dk]`: of each row of the memory, `M_t = diag(keep_t) M_{t-1} + S_t`.

@@ -37,16 +37,14 @@ class _Format(NamedTuple):
     origin: str
 
 
-_SEQUENCES = _Format(
-    None, None, 2, (0, 1), "user item", "ml-1m.txt of github.com/kang205/SASRec, which may be packed by gzip"
-)
+_SEQUENCES = _Format(None, None, 2, (0, 1), "user item", "ml-1m.txt is that of github.com/kang205/SASRec")
 _RATINGS = _Format(
     "userId,movieId,rating,timestamp",
     ",",
     4,
     (0, 1, 3),
     "user,item,rating,time",
-    "ratings.csv of MovieLens (grouplens.org), which may be packed by gzip",
+    "ratings.csv is that of MovieLens, grouplens.org",
 )
 
 
@@ -66,7 +64,7 @@ def read_clicks(path: Path) -> ClickLog:
     form = _RATINGS if ".csv" in path.suffixes else _SEQUENCES
     require(
         guarded(path, path.exists),
-        f"there is no {path}; put {form.origin}, there, or name its folder with --data_dir=FOLDER",
+        f"there is no {path}; put it there, or name its folder with --data_dir=FOLDER ({form.origin})",
     )
     return _in_order(path, "ratings", *_columns(path, read_text(path), form))
 
@@ -89,7 +87,7 @@ def _in_order(path: Path, what: str, users: np.ndarray, items: np.ndarray, times
 
 def _columns(path: Path, text: str, form: _Format) -> np.ndarray:
     """The whole numbers of a file, `[columns, lines]`."""
-    lines = text.removesuffix("\n").split("\n")
+    lines = text.removeprefix("\ufeff").rstrip("\r\n").split("\n")  # Excel writes a mark in front
     if form.header is not None:
         found = lines.pop(0).removesuffix("\r")
         require(found == form.header, f"{path} begins with {found[:60]!r}, not with {form.header!r}")

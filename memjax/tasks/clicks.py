@@ -114,10 +114,9 @@ class Clicks:
         touched = touched[np.diff(touched, prepend=-1) > 0]
         bounds = np.searchsorted(touched, np.arange(len(counts) + 1) * items)
         kept = (counts >= spec.least) & (np.diff(bounds) < items)
-        require(
-            kept.any(),
-            f"{spec.file} has no user with {spec.least} items or more and one never touched; lower config.task.least",
-        )
+        enough = (counts >= spec.least).any()
+        require(enough, f"{spec.file} has no user with {spec.least} items or more; lower config.task.least")
+        require(kept.any(), f"{spec.file} has no user who left one of its {items} items untouched: nothing is to rank")
         left_out = len(counts) - kept.sum()
         told = f"{left_out:,} of {len(counts):,} users are left out: fewer than {spec.least} items, or all there are"
         self.notes = (*log.notes, told) if left_out else log.notes

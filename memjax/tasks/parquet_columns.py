@@ -39,6 +39,12 @@ def read_columns(path: Path, needed: dict[str, str], optional: dict[str, str]) -
         names = pyarrow.parquet.read_schema(path).names
         for name in needed:
             require(name in names, f"{path} has no column {name!r}; it has {', '.join(names)}")
+        for name in optional:  # left out, the rows would be taken as they lie
+            near = [other for other in names if other.lower() in (name, f"{name}s", f"{name}stamp", f"date{name}")]
+            require(
+                name in names or not near,
+                f"{path} has no column {name!r}, but {', '.join(near)}: name it {name!r} to sort by it, or drop it",
+            )
         wanted = needed | {name: holds for name, holds in optional.items() if name in names}
         table = pyarrow.parquet.read_table(path, columns=list(wanted))
         require(table.num_rows > 0, f"{path} has no rows")

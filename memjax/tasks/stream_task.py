@@ -3,13 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
+from memjax.checks import one_of
 from memjax.errors import require
 from memjax.tasks.parts import Parts
 from memjax.typing import Batch, Examples, Split
+
+AnswerKind = Literal["classes", "candidates", "click"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class TaskShape:
     segment: int
     queries: int
     query_words: int | None
-    answer: Literal["classes", "candidates", "click"]
+    answer: AnswerKind
     classes: int
     tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     questions: tuple[int, int] | None = None
@@ -49,6 +52,7 @@ class TaskShape:
     query_parts: Parts | None = None
 
     def __post_init__(self):
+        one_of(self, get_args(AnswerKind), "answer")
         require(
             not self.query_is_item or (self.queries == self.items and self.query_words is None),
             "a query that is an item is one id among the items: queries must be items, and query_words None",

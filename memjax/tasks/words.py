@@ -34,6 +34,7 @@ def words_of(text: str) -> list[str]:
     >>> words_of("Where did Zoë go, before the bathroom?")
     ['where', 'did', 'zoë', 'go', 'before', 'the', 'bathroom']
     """
+    require(isinstance(text, str), f"a text is one string, not {type(text).__name__}")
     return unicodedata.normalize("NFC", text).lower().translate(_KEPT).split()
 
 

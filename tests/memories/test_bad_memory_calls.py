@@ -137,3 +137,46 @@ def test_a_memory_of_a_strangers_is_checked_as_ours(unchecked):
         (lambda: pure.slots(None, state), "slots: params must be what init made, not None"),
     ):
         assert outcome(call) == f"MemjaxError: {line}"
+
+
+@pytest.mark.parametrize(
+    ("written", "shown", "line"),
+    [
+        (lambda state: state, None, "Slip.write must return a state and an auxiliary loss, not "),
+        (lambda state: (state, 0, 0), None, "Slip.write must return a state and an auxiliary loss, not tuple"),
+        (
+            lambda state: (jnp.concatenate([state, state]), jnp.zeros(())),
+            None,
+            "Slip.write must keep the shapes and types of the state: its value, float32[2, 3], became float32[4, 3]",
+        ),
+        (
+            lambda state: (state.astype(jnp.bfloat16), jnp.zeros(())),
+            None,
+            "Slip.write must keep the shapes and types of the state: its value, float32[2, 3], became bfloat16[2, 3]",
+        ),
+        (
+            lambda state: ({"a": state}, jnp.zeros(())),
+            None,
+            "Slip.write must keep the shapes and types of the state: its value, float32[2, 3], became nothing",
+        ),
+        (None, lambda state: state, "Slip.slots must return Slots(values, mask), not "),
+    ],
+)
+def test_what_a_strangers_memory_gives_is_checked_too(unchecked, written, shown, line):
+    class Slip(memories.Memory):
+        def initial_state(self):
+            return jnp.zeros((self.num_slots, 3))
+
+        def write(self, state, features, mask, *, key=None):
+            return written(state) if written else (state, jnp.zeros(()))
+
+        def slots(self, state):
+            return shown(state) if shown else memories.Slots(state, jnp.ones(self.num_slots, bool))
+
+    pure = functional(Slip(2))
+
+    def read():
+        state, _ = pure.memorize({}, jnp.ones((4, 2, 3)))
+        return pure.slots({}, state)
+
+    assert outcome(read).startswith(f"MemjaxError: {line}")

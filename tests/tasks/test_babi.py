@@ -306,3 +306,8 @@ def test_impossible_specs_and_indices(tmp_path):
         with pytest.raises(MemjaxError, match=match) as caught:
             wrong()
         assert "\n" not in str(caught.value)
+
+
+def test_a_list_of_sentences_is_no_text(unchecked):
+    with pytest.raises(MemjaxError, match="a text is one string, not list"):
+        words_of(["Where is Ada?"])

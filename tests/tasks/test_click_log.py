@@ -55,13 +55,26 @@ def test_parquet_is_sorted_by_time_whatever_times_and_items_are(unit, words, tmp
             assert read_clicks(tmp_path / "log.parquet").items.tolist() == [1, 0, 3, 2, 2, 0]
 
 
+@pytest.mark.parametrize("name", ["timestamp", "Time", "times"])
+def test_a_column_of_times_of_another_name_is_not_passed_over(name, tmp_path):
+    table = {"user": [1, 1], "item": [2, 3], name: [5, 4]}
+    pyarrow.parquet.write_table(pyarrow.table(table), tmp_path / "log.parquet")
+    with pytest.raises(MemjaxError, match=f"has no column 'time', but {name}: name it 'time' to sort by it"):
+        read_clicks(tmp_path / "log.parquet")
+
+
+def test_a_mark_in_front_and_empty_lines_at_the_end_are_passed_over(tmp_path):
+    (tmp_path / "log.txt").write_text("\ufeff1 7\r\n1 8\r\n\r\n", encoding="utf-8")
+    assert read_clicks(tmp_path / "log.txt").vocabulary == (7, 8)
+
+
 @pytest.mark.parametrize(
     ("file", "words"),
     [
-        ("no.txt", r"there is no .*no\.txt; put ml-1m\.txt of .* --data_dir=FOLDER"),
+        ("no.txt", r"there is no .*no\.txt; put it there, .* --data_dir=FOLDER \(ml-1m\.txt is that of"),
         ("a" * 5000, r"cannot be read: .*File name too long"),
         ("a" * 5000 + ".parquet", r"cannot be read: .*File name too long"),
-        ("no.csv.gz", r"there is no .*; put ratings\.csv of MovieLens"),
+        ("no.csv.gz", r"there is no .*; put it there, .*\(ratings\.csv is that of MovieLens"),
         (".", "is no regular file|cannot be read"),
         ("empty.txt", r"line 1 of .*empty\.txt is '', not 'user item'"),
         ("three.txt", r"line 2 of .*three\.txt is '1 2 3', not 'user item'"),

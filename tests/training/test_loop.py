@@ -396,6 +396,16 @@ def test_a_config_that_an_older_version_wrote_has_the_defaults_of_what_is_new(tm
     assert not capsys.readouterr().err
 
 
+def test_a_run_of_a_memory_of_another_package_says_which_module_to_name(tmp_path):
+    """Its task is memjax's own, so that its config is one of this version."""
+    open_run(tiny(), tmp_path)
+    settings = read_object(tmp_path / "config.json")
+    settings["memory"], settings["plugins"] = {"name": "averages", "slots": 3}, ["not_here"]
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    with pytest.raises(MemjaxError, match="needs what not_here brings: give --plugin=not_here"):
+        read_config(tmp_path)
+
+
 @pytest.mark.parametrize("where", ["file", "file/below", "/proc/memjax-run"])
 def test_a_run_folder_that_cannot_be_written_is_one_line(tmp_path, where):
     (tmp_path / "file").write_text("here already")
