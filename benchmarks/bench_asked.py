@@ -18,7 +18,7 @@ import numpy as np
 import timing
 
 from memjax import memories
-from memjax.experiments.stream_qa.rehearsal_objective import answer_objective, init_params
+from memjax.experiments.stream_qa.rehearsal_objective import answer_objective, init_params, of_other_rows
 from memjax.models import MemoryModel
 from memjax.tasks import TaskShape
 
@@ -45,7 +45,7 @@ def gradient(segments: int, times: int, width: int, layers: int) -> tuple[Callab
     }
     batch = {name: jnp.asarray(value) for name, value in batch.items()}
     params = init_params(model, jax.random.key(0), {name: value[0] for name, value in batch.items()})
-    batch["key"] = jax.random.split(jax.random.key(1), STREAMS)
+    batch = of_other_rows(batch | {"key": jax.random.split(jax.random.key(1), STREAMS)})
     loss = answer_objective(model)
     step, facts = timing.compiled(jax.grad(lambda params, batch: loss(params, None, batch)[0]), params, batch)
     return lambda: step(params, batch), facts

@@ -44,7 +44,7 @@ from rows import TABLES
 from memjax import tasks
 from memjax.experiments.arguments import read_settings
 from memjax.experiments.reading import resolved, to_mapping
-from memjax.files import read_entries, read_object
+from memjax.files import read_entries, read_object, replacing
 from memjax.reporting import load_run
 from memjax.reporting.tables import training_seconds
 
@@ -55,7 +55,7 @@ SEEDS = {"evidence_medium": 3, "evidence_memories": 3, "evidence_small": 3, "ret
 def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str]:
     """The command of each (row, seed) of a table, without its --run; seeds outermost, to compare rows early."""
     return {
-        (row, seed): f"--config=configs/{how}".replace("SEED", str(seed)).replace("DATA", data_dir)
+        (row, seed): f"--config=configs/{how}".replace("SEED", str(seed)).replace("DATA", shlex.quote(data_dir))
         for seed in range(seeds)
         for row, how in TABLES[table].items()
     }
@@ -123,7 +123,8 @@ def collect(table: str, runs: Path, wanted: dict[tuple[str, int], str], out: Pat
     machine = {"cores": os.cpu_count(), "machine": platform.machine(), "jax": jax.__version__}
     command = f"python benchmarks/reproduce.py {table}"
     out.parent.mkdir(exist_ok=True)
-    out.write_text(json.dumps({"command": command, "machine": machine, "runs": known}, indent=1) + "\n")
+    with replacing(out) as file:  # another process may read it
+        file.write((json.dumps({"command": command, "machine": machine, "runs": known}, indent=1) + "\n").encode())
 
 
 def devices_of(evaluation: dict) -> str | None:
@@ -163,7 +164,7 @@ def main() -> None:
     wanted = commands(args.table, args.seeds or SEEDS.get(args.table, 1), args.data_dir)
     done = json.loads(out.read_text())["runs"] if out.exists() else {}
     only = [row for row in args.only.split(",") if row]
-    rows = list(dict.fromkeys(row for row, _ in wanted))
+    rows, failed = list(dict.fromkeys(row for row, _ in wanted)), []
     if foreign := [row for row in only if row not in rows]:
         parser.error(f"--only: no row {', '.join(foreign)} in {args.table}; there are: {', '.join(rows)}")
     for (row, seed), command in wanted.items():
@@ -173,10 +174,12 @@ def main() -> None:
         if args.collect or (only and row not in only) or finished:
             continue
         print(f"{row}, seed {seed}: memjax train {command}", flush=True)
-        subprocess.run(
-            [sys.executable, "-m", "memjax.cli", "train", f"--run={folder}", *shlex.split(command)], check=True
-        )
+        train = [sys.executable, "-m", "memjax.cli", "train", f"--run={folder}", *shlex.split(command)]
+        if subprocess.run(train).returncode:
+            failed.append(run_name(row, seed))
     collect(args.table, runs, wanted, out)
+    if failed:
+        sys.exit(f"not trained to the end: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

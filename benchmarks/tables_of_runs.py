@@ -12,9 +12,10 @@ def percent(values: list[float]) -> str:
 
 
 def percent_of(values: list[float | None]) -> str:
-    """As `percent`; "-" for what a system does not have."""
+    """As `percent`; "-" for what a system does not have, and of how many it is the mean where others diverged."""
     known = [value for value in values if value is not None]
-    return percent(known) if known else "-"
+    some = "" if len(known) == len(values) else f" ({len(known)} of {len(values)})"
+    return percent(known) + some if known else "-"
 
 
 def by_row(runs: dict) -> dict[str, list[dict]]:

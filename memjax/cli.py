@@ -116,9 +116,10 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def run() -> NoReturn:
     """The program: `main`, and the end of the process."""
-    signal.signal(signal.SIGINT, _interrupt)
     program.guard_streams()
-    program.leave_at_the_second_interrupt()
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as it is of what a script starts with "&"
+        signal.signal(signal.SIGINT, _interrupt)
+        program.leave_at_the_second_interrupt()
     program.quiet_threads()
     status = main()
     try:

@@ -17,6 +17,7 @@ from training.tiny import CONFIGS, TINY, flags
 
 import memjax
 from memjax import cli, memories, tasks
+from memjax.commands.evaluate_command import evaluation_file
 from memjax.commands.train_command import yardsticks
 from memjax.errors import MemjaxError
 from memjax.experiments.conversation import Conversation
@@ -134,6 +135,18 @@ def test_another_evaluation_stands_beside_the_first_and_not_over_it(trained, tmp
     assert "needs no data" in refused(capsys, "evaluate", folder, "--data_dir=data")
     message = refused(capsys, "evaluate", folder, "--config.task.queries=5")
     assert "these settings of the task make another model" in message and "delete" not in message
+
+
+def test_every_way_to_evaluate_a_run_has_a_file_of_its_own():
+    ways = [
+        ("test", None, []), ("valid", None, []), ("test", "valid", []), ("test", "a/data", []), ("test", "b/data", []),
+        ("test", None, ["--config.task.x=1,2"]), ("test", None, ["--config.task.x=1_2"]),
+        ("test", None, [f"--config.task.x={'1' * 200}"]), ("test", None, [f"--config.task.x={'1' * 201}"]),
+    ]  # fmt: skip
+    files = [evaluation_file(*way) for way in ways]
+    assert len(set(files)) == len(ways) and all(len(file) < 120 for file in files)
+    assert files[:2] == ["evaluation.json", "evaluation-valid.json"]
+    assert files == [evaluation_file(*way) for way in ways]
 
 
 def test_what_an_evaluation_tells_of_single_examples_and_of_itself(trained):
@@ -268,7 +281,8 @@ def test_babi_from_text_to_a_trained_run(tmp_path, here, capsys, monkeypatch):
         evaluated = "evaluate", folder, f"--data_dir={words}"
         if fits:
             assert call(capsys, *evaluated)[0] == 0
-            assert read_object(folder / "evaluation-bathroom.json")["examples"] == 6
+            (file,) = folder.glob("evaluation-bathroom-*.json")
+            assert read_object(file)["examples"] == 6
             assert read_object(folder / "evaluation.json")["examples"] == 20
         else:
             assert "the vocabulary of this data is another" in refused(capsys, *evaluated)
@@ -422,6 +436,8 @@ def test_a_half_trained_yardstick_stands_in_no_table(tmp_path, trained):
     for step, found in ((3, []), (4, [other])):
         (other / "evaluation.json").write_text(json.dumps({"step": step, "metrics": {}}))
         assert yardsticks(tmp_path / "run", read_config(trained)) == found
+    (other / "metrics.jsonl").write_text("what is damaged there is not this run's matter\n")
+    assert yardsticks(tmp_path / "run", read_config(trained)) == []
 
 
 @pytest.mark.parametrize("name", ["config.json", "evaluation.json"])

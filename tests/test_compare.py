@@ -148,6 +148,8 @@ def test_sizes_that_cannot_be_are_found_before_anything_is_written(capsys, tmp_p
         (["--rehearsal=maybe"], ["rehearsal", "both"]),
         (["--config.memory.layers=1"], ["layers", "rehearsal"]),
         (["--config.training.seed=5"], ["compare sets config.training.seed itself", "--seeds"]),
+        (["-config.training.seed=5"], ["compare sets config.training.seed itself"]),
+        (["--config.training.seed", "5"], ["compare sets config.training.seed itself"]),
         (["--config.memory.name=dnc"], ["--of"]),
         (["--config.rehearsal.fragments=0"], ["say --rehearsal=without"]),
         (["more"], ["takes no 'more'"]),

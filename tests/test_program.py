@@ -186,3 +186,12 @@ def test_a_ctrl_c_in_the_midst_of_training_saves_and_says_which_step(tmp_path):
         )
     logged = [entry["step"] for entry in read_entries(run / "metrics.jsonl") if entry["phase"] == "train"]
     assert manager.latest_step() == logged[-1]
+
+
+def test_an_interrupt_that_is_not_meant_for_it_stays_ignored():
+    """As of what a script starts with "&"."""
+    code = "from memjax import cli; cli.main = lambda: print(repr(cli.signal.getsignal(2))) or 0; cli.run()"
+    for before, stays in ((signal.SIG_IGN, True), (signal.SIG_DFL, False)):
+        start = lambda before=before: signal.signal(signal.SIGINT, before)  # noqa: E731
+        done = subprocess.run([sys.executable, "-c", code], **PIPES, env=ALONE, preexec_fn=start, check=True)
+        assert ("SIG_IGN" in done.stdout) == stays and ("_interrupt" in done.stdout) != stays

@@ -1,5 +1,7 @@
 """`memjax evaluate`."""
 
+import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from memjax.training.compile_cache import keep_compiled
 from memjax.training.data_digests import WORDS
 from memjax.training.phase import Experiment, parameter_shapes
 
+LONGEST = 100  # letters of a file's name that say how a run was evaluated
 USAGE = """\
 memjax evaluate RUN ... [--split=test] [--data_dir=FOLDER] [--config.task.KEY=VALUE ...] [--plugin=MODULE ...]
 
@@ -52,11 +55,15 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def evaluation_file(split: str, data_dir: str | None, changes: Sequence[str]) -> str:
-    """The file of a run folder that an evaluation is written to."""
+    """The file of a run folder that an evaluation is written to: of each way to evaluate a run one of its own."""
     parts = ([split] if split != "test" else []) + ([Path(data_dir).name] if data_dir else [])
     parts += ["-".join(a.lstrip("-").removeprefix("config.task.").split("=", 1)) for a in changes]
     name = "".join(c if c.isalnum() or c in "-_." else "_" for c in "-".join(["evaluation", *parts]))
-    return f"{name[:100]}.json"
+    plain = "-".join(["evaluation", *parts])
+    if not data_dir and name == plain and len(name) <= LONGEST:
+        return f"{name}.json"
+    told = json.dumps([split, str(Path(data_dir or "").resolve()), list(changes)])
+    return f"{name[:LONGEST]}-{hashlib.sha256(told.encode()).hexdigest()[:6]}.json"
 
 
 def _changed(config: Any, changes: Sequence[str], data_dir: str | None) -> Any:

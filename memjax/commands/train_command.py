@@ -13,6 +13,7 @@ from memjax.errors import MemjaxError, require
 from memjax.experiments.arguments import read_settings
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import family_of, read_config, resolved, to_mapping
+from memjax.reporting import load_run
 from memjax.training import checkpoint, experiment, runs
 from memjax.training.compile_cache import keep_compiled
 from memjax.training.processes import by_first, is_first, join
@@ -68,13 +69,14 @@ def yardsticks(folder: Path, config: Any) -> list[Path]:
     """Whole runs beside this one, on the same task, of systems that the family's tables are to have."""
     found = []
     for path in sorted(folder.resolve().parent.glob("*/evaluation.json")):
+        systems = family_of(to_mapping(config)["task"]["name"]).yardsticks
         try:
             other, whole = read_config(path.parent), runs.is_whole(path.parent)
+            if whole and other.system in systems and other.task == config.task and path.parent != folder.resolve():
+                load_run(path.parent)  # what is damaged there is not this run's matter
+                found.append(path.parent)
         except MemjaxError:
             continue
-        systems = family_of(to_mapping(config)["task"]["name"]).yardsticks
-        if whole and other.system in systems and other.task == config.task and path.parent != folder.resolve():
-            found.append(path.parent)
     return found
 
 

@@ -16,7 +16,8 @@ class OptimizerConfig:
     Attributes:
         learning_rate: between warm-up and fall.
         warmup_steps: of the rise from 0; 0 for none.
-        decay_steps: the last ones, of the fall to 0; 0 for none.
+        decay_steps: the last ones, of the fall to 0; 0 for none. In a phase of fewer steps the rate falls from its
+            first on as if so many were to come, and does not reach 0.
         clip_norm: the largest norm of all gradients together.
 
     Raises:

@@ -82,7 +82,7 @@ def comparison_rows(found: Mapping[str, Mapping[str, Any]]) -> list[Row]:
     """
     return [
         {"system": name}
-        | {column: _spread(result) for column, result in found[name]["results"].items()}
+        | {column: _spread(result, found[name]["seeds"]) for column, result in found[name]["results"].items()}
         | {
             "seeds": str(found[name]["seeds"]),
             "parameters": count_text(found[name]["parameters"]),
@@ -110,12 +110,13 @@ def _rank(results: Mapping[str, Mapping[str, Any]]) -> float:
     return mean(first["values"]) * (-1 if first["better"] == "higher" else 1)
 
 
-def _spread(result: Mapping[str, Any]) -> str:
+def _spread(result: Mapping[str, Any], seeds: int) -> str:
     values, kind = result["values"], result["number"]
     if not values:
         return MISSING
     spread = f" ± {number_text(stdev(values), kind)}" if len(values) > 1 else ""
-    return number_text(mean(values), kind) + spread
+    some = "" if len(values) == seeds else f" ({len(values)} of {seeds})"  # the others diverged
+    return number_text(mean(values), kind) + spread + some
 
 
 def _pace(row: Mapping[str, Any]) -> str:

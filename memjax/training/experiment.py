@@ -158,4 +158,10 @@ def _trained_on(folder: Path, phase: str) -> str:
 
 def _without_nan(metrics: dict[str, Any]) -> dict[str, Any]:
     """JSON has no NaN: None stands for the mean of what diverged."""
-    return {name: None if isinstance(x, float) and not math.isfinite(x) else x for name, x in metrics.items()}
+    return {name: _json_value(x) for name, x in metrics.items()}
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return _without_nan(value)
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -65,6 +65,8 @@ def open_run(settings: Settings, resolved: Callable[[Settings], Settings], *fold
         if changed or not (folder / "config.json").exists():
             with writing(folder):
                 folder.mkdir(parents=True, exist_ok=True)
+                if not any(map(has_checkpoint, folders)):  # of another config, perhaps with other phases
+                    (folder / "metrics.jsonl").unlink(missing_ok=True)
             write_json(folder / "config.json", settings)
     if changed:
         remark(f"{folders[-1]}: {', '.join(changed)}")
@@ -106,15 +108,24 @@ def check_changes(settings: Settings, resolved: Callable[[Settings], Settings], 
                 "another --run",
             )
             if key == "training.steps":
-                _require_steps_left(asked, *folders)
+                done = _steps_done(*folders)
+                require(
+                    done <= asked,
+                    f"{folders[-1]} has {done} steps already, more than {asked}; give more, or another --run",
+                )
+                falls = min(own, asked) - held.get("optimizer", {}).get("decay_steps", 0)
+                if falls < min(done, own):
+                    changed[key] += (
+                        f"; the learning rate had begun to fall at step {max(0, falls):,}, as it would not in a run of "
+                        f"{asked:,} steps"
+                    )
     return list(changed.values())
 
 
-def _require_steps_left(steps: int, *folders: AnyPath) -> None:
-    """Raises `MemjaxError` if the last phase, "train" in every family, has more steps already."""
+def _steps_done(*folders: AnyPath) -> int:
+    """How many steps the last phase, "train" in every family, has."""
     saved = (path.name for folder in folders for path in (folder / "train").glob("[0-9]*"))
-    done = max((int(name) for name in saved if name.isdigit()), default=0)
-    require(done <= steps, f"{folders[-1]} has {done} steps already, more than {steps}; give more, or another --run")
+    return max((int(name) for name in saved if name.isdigit()), default=0)
 
 
 def _compared(settings: Settings) -> dict[str, Any]:

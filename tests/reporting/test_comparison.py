@@ -44,6 +44,18 @@ def test_less_is_better_where_the_report_says_so(make_run):
     assert [(row["system"], row["perplexity"]) for row in rows] == [("a", "90.5"), ("b", "120.0"), ("none", "–")]
 
 
+def test_of_how_many_seeds_a_mean_is_stands_there_where_others_diverged(make_run):
+    report = sequence_report({}, 100, 1, text=True).to_json()
+    runs = [
+        load_run(
+            make_run(f"p{value}", evaluation={"metrics": {"accuracy": 0.9, "perplexity": value}, "report": report})
+        )
+        for value in (10, 12, None)
+    ]
+    (row,) = comparison_rows(compare({"all": runs}))
+    assert row["perplexity"] == "11.0 ± 1.41 (2 of 3)" and row["seeds"] == "3"
+
+
 def test_a_run_that_was_not_tested_counts_for_nothing(make_run):
     young = load_run(make_run("young", evaluation=None))
     found = compare({"alone": [young]})

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 import sklearn.metrics
 from oracles import objectives
@@ -17,14 +18,17 @@ from memjax.errors import MemjaxError
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import from_mapping
 from memjax.experiments.stream_qa.answer_measures import measure_answer, shown_question
-from memjax.experiments.stream_qa.rehearsal_objective import answer_objective, init_params
+from memjax.experiments.stream_qa.rehearsal_objective import answer_objective, init_params, of_other_rows
 from memjax.experiments.stream_qa.shown_examples import shown_examples
 from memjax.experiments.stream_qa.stream_qa_models import build, build_sampler
 from memjax.files import read_entries
 from memjax.tasks import TaskShape
 from memjax.training import experiment
 from memjax.training.evaluate import make_evaluator
+from memjax.training.phase import initial_state
 from memjax.training.ranking_metrics import auc_interval
+from memjax.training.sharding import place_batch
+from memjax.training.step import init_state, make_step
 
 ITEMS, T, N, A, M = 9, 4, 2, 5, 3
 
@@ -92,6 +96,26 @@ def by_prefix(model, params, batch):
     )
 
 
+def test_every_question_counts_the_same_however_the_batch_is_cut(settings):
+    """Where a part of a batch has few questions and another many; on a device each, and one after another."""
+    made = prepare(from_mapping(settings() | {"system": "directly"}))
+    (phase,), found = made.phases, []
+    params = jax.device_get(initial_state(made, phase).params)
+    batch = Seen(SeenSpec()).examples("train", np.arange(8))
+    few = np.arange(8)[:, None, None] % 2 == 0
+    batch["asked"] = np.where(few, np.eye(A, M, dtype=bool) & (np.arange(A) == 0)[:, None], batch["asked"])
+    for devices, microbatches in ((1, 1), (1, 4), (8, 1)):
+        axes = (jax.sharding.AxisType.Auto,) * 4
+        names = ("data", "fsdp", "sequence", "model")
+        mesh = jax.make_mesh((devices, 1, 1, 1), names, axis_types=axes, devices=jax.devices()[:devices])
+        optimizer = optax.sgd(0.1)
+        state = jax.device_put(init_state(params, optimizer), jax.NamedSharding(mesh, jax.P()))
+        step = make_step(phase.loss, optimizer, mesh, 8, microbatches, 0, made.recipe.layout.extend)
+        _, metrics = step(state, None, place_batch(mesh, batch, 8, made.recipe.layout.segmented))
+        found.append([float(metrics[name]) for name in ("answer_loss", "accuracy", "grad_norm")])
+    np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-5)
+
+
 @pytest.mark.parametrize("system", ["memory", "directly", "multi_hop", "sampler"])
 def test_the_loss_and_the_measures_are_those_of_the_questions_one_by_one(settings, system):
     config = from_mapping(settings() | {"system": system if system != "sampler" else "memory"})
@@ -105,7 +129,7 @@ def test_the_loss_and_the_measures_are_those_of_the_questions_one_by_one(setting
     rows = [objectives.answer(logits[*place], batch["label"][*place]) for place in asked]
     want = objectives.means(rows)
 
-    given = batch | {"key": jax.random.split(jax.random.key(1), 4)}
+    given = of_other_rows(batch | {"key": jax.random.split(jax.random.key(1), 4)})
     loss, metrics = jax.jit(answer_objective(model))(params, None, given)
     np.testing.assert_allclose(loss, want["answer_loss"], rtol=1e-5)
     np.testing.assert_allclose(metrics["accuracy"], want["accuracy"], rtol=1e-6)
@@ -235,7 +259,7 @@ def test_padding_of_the_questions_changes_nothing(settings):
     model = build(from_mapping(settings()), Seen.shape)
     batch = jax.tree.map(jnp.asarray, Seen(SeenSpec()).examples("train", np.arange(4)))
     params = init_params(model, jax.random.key(0), {name: x[0] for name, x in batch.items()})
-    loss = jax.jit(answer_objective(model))
+    loss = jax.jit(lambda params, frozen, batch: answer_objective(model)(params, frozen, of_other_rows(batch)))
     key = {"key": jax.random.split(jax.random.key(1), 4)}
     hidden = ~batch["asked"]
     other = {name: jnp.where(hidden, 1 - (batch[name] > 0), batch[name]) for name in ("query", "label")}

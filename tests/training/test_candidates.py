@@ -15,7 +15,7 @@ from memjax.errors import MemjaxError
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import from_mapping
 from memjax.experiments.stream_qa.answer_measures import candidate_ranks, measure_answer
-from memjax.experiments.stream_qa.rehearsal_objective import answer_objective, init_params
+from memjax.experiments.stream_qa.rehearsal_objective import answer_objective, init_params, of_other_rows
 from memjax.experiments.stream_qa.stream_qa_models import build
 from memjax.tasks import TaskShape
 from memjax.training import experiment
@@ -108,7 +108,7 @@ def test_the_loss_and_its_gradient_are_those_of_the_questions_one_by_one(trained
         own = logits[row, question][: (batch["candidates"][row] != 0).any(1).sum()]
         rows.append(objectives.answer(own, batch["label"][row, 0, question]))
     want = objectives.means(rows)
-    given = jax.tree.map(jnp.asarray, batch) | {"key": jax.random.split(jax.random.key(1), 16)}
+    given = of_other_rows(jax.tree.map(jnp.asarray, batch) | {"key": jax.random.split(jax.random.key(1), 16)})
     both = jax.jit(jax.value_and_grad(answer_objective(model), has_aux=True))
     (loss, metrics), slope = both(params, None, given)
     np.testing.assert_allclose(loss, want["answer_loss"], rtol=1e-5)

@@ -25,7 +25,7 @@ from memjax.experiments.stream_qa import (
 )
 from memjax.memories import memorize
 from memjax.training.evaluate import MetricSums, make_evaluator
-from memjax.training.experiment import versions
+from memjax.training.experiment import _without_nan, versions
 from memjax.training.objective import answer_metrics
 from memjax.training.sharding import make_mesh
 
@@ -183,6 +183,13 @@ def test_what_is_recollected_is_counted_by_how_many_segments_came_after_it():
     assert {age: point["accuracy"] for age, point in found.items()} == {"0": 0, "1": 1, "2": 0, "3": 0}
     per_segment = task.shape.segment // 2
     assert [found[age]["examples"] for age in "0123"] == [n * per_segment for n in (5, 5, 4, 3)]
+
+
+def test_nothing_in_an_evaluation_is_nan_however_deep():
+    tags = {"half": {"early": {"accuracy": 0.5, "auc": float("nan")}, "later": {"auc": 0.75, "answers": 3}}}
+    found = _without_nan({"auc": float("inf"), "auc_interval": (0.5, 0.75), "tags": tags})
+    assert found["auc"] is None and found["tags"]["half"]["early"] == {"accuracy": 0.5, "auc": None}
+    assert found["tags"]["half"]["later"] == tags["half"]["later"] and found["auc_interval"] == (0.5, 0.75)
 
 
 def test_what_diverged_counts_as_an_error_and_leaves_no_mean_loss():

@@ -367,6 +367,26 @@ def test_before_the_first_checkpoint_any_setting_may_be_changed_and_is_told(tmp_
     assert "config.training.seed is 1 now, it was 0" in capsys.readouterr().err
 
 
+def test_curves_of_another_config_that_was_never_saved_are_gone(tmp_path, capsys):
+    open_run(tiny(), tmp_path)
+    (tmp_path / "metrics.jsonl").write_text('{"phase": "sampler", "step": 1, "seconds": 300.0}\n')
+    open_run(tiny(), tmp_path)
+    assert (tmp_path / "metrics.jsonl").exists()
+    open_run(tiny(rehearsal__sampler="random"), tmp_path)
+    assert not (tmp_path / "metrics.jsonl").exists()
+
+
+def test_a_run_whose_rate_has_fallen_says_so_when_it_is_to_go_on_for_longer(tmp_path, capsys):
+    for done, decay, told in ((3, 2, True), (2, 2, False), (3, 0, False)):
+        folder = tmp_path / f"{done}{decay}"
+        open_run(tiny(optimizer__decay_steps=decay), folder)
+        (folder / "train" / str(done)).mkdir(parents=True)
+        open_run(tiny(optimizer__decay_steps=decay, training__steps=9), folder)
+        said = capsys.readouterr().err
+        assert "steps is 9 now" in said
+        assert ("the learning rate had begun to fall at step 2, as it would not in a run of 9 steps" in said) == told
+
+
 def test_after_it_only_how_far_a_run_goes_and_how_often_it_looks(tmp_path, capsys):
     open_run(tiny(), tmp_path)
     (tmp_path / "train" / "2").mkdir(parents=True)

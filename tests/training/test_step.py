@@ -12,7 +12,7 @@ from training.tiny import Unequal, layout_of, random_params, tiny
 
 from memjax.config import MeshConfig, OptimizerConfig
 from memjax.experiments.prepare import prepare
-from memjax.experiments.stream_qa import build, cut_to, neighbours, rehearsal_objective
+from memjax.experiments.stream_qa import build, cut_to, of_other_rows, rehearsal_objective
 from memjax.training.data import train_batches
 from memjax.training.phase import initial_state
 from memjax.training.sharding import make_mesh, place_batch
@@ -49,7 +49,7 @@ def trained(devices=8, microbatches=1, steps=2):
     """`(metrics of each step, parameters at the end, first state, traces)` by plain gradient descent."""
     task, loss, params, traces = rehearsing()
     mesh, optimizer = mesh_of(devices), optax.sgd(0.1)
-    step = make_step(loss, optimizer, mesh, BATCH, microbatches, 7, neighbours)
+    step = make_step(loss, optimizer, mesh, BATCH, microbatches, 7, of_other_rows)
     state = first = jax.device_put(init_state(params, optimizer), jax.NamedSharding(mesh, jax.P()))
     metrics, before = [], len(traces)
     counts = []
@@ -71,7 +71,7 @@ def test_the_step_is_compiled_once_for_all_batches():
 def test_the_step_is_compiled_once_for_each_bucket(devices, microbatches):
     task, loss, params, traces = rehearsing()
     task, mesh, optimizer = Unequal(task), mesh_of(devices), optax.sgd(0.1)
-    step = make_step(loss, optimizer, mesh, BATCH, microbatches, 7, neighbours)
+    step = make_step(loss, optimizer, mesh, BATCH, microbatches, 7, of_other_rows)
     state = jax.device_put(init_state(params, optimizer), jax.NamedSharding(mesh, jax.P()))
     data = train_batches(task, layout_of(task)._replace(buckets=2, cut=cut_to), BATCH, 0)
     counts: dict[int, list[int]] = {}
@@ -99,7 +99,7 @@ def test_what_a_bucket_cuts_off_changes_no_loss_and_no_gradient(name):
 
     def gradients(batch):
         batch = {name: jnp.asarray(value) for name, value in batch.items()}
-        return gradient(params, frozen, neighbours(batch | {"key": jax.random.split(jax.random.key(1), BATCH)}))
+        return gradient(params, frozen, of_other_rows(batch | {"key": jax.random.split(jax.random.key(1), BATCH)}))
 
     whole, cut = gradients(batch), gradients(cut_to(batch, 3))
     assert set(whole[1]) > {"answer_loss"}
@@ -150,7 +150,7 @@ def shown(step_number=0, seed=7):
         }
 
     optimizer, mesh = optax.sgd(0.1), mesh_of(1)
-    step = make_step(loss, optimizer, mesh, BATCH, 1, seed, neighbours)
+    step = make_step(loss, optimizer, mesh, BATCH, 1, seed, of_other_rows)
     state = init_state(jnp.ones(()), optimizer)._replace(step=jnp.asarray(step_number, jnp.int32))
     rng = np.random.default_rng(0)
     batch = {"stream": rng.integers(0, 9, (BATCH, 3, 2)), "mask": rng.random((BATCH, 3, 2)) < 0.5}

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from memjax.experiments.reading import from_mapping
-from memjax.experiments.stream_qa import init_params, neighbours, trimmed
+from memjax.experiments.stream_qa import init_params, of_other_rows, trimmed
 from memjax.tasks import check_batch
 from memjax.training.data import Layout
 
@@ -70,7 +70,7 @@ def tiny(arg="demo", **changes):
 
 def layout_of(task):
     """How batches of a task of stream QA lie."""
-    return Layout(functools.partial(check_batch, task.shape), trimmed, neighbours, ("stream", "mask"))
+    return Layout(functools.partial(check_batch, task.shape), trimmed, of_other_rows, ("stream", "mask"))
 
 
 class Unequal:

@@ -4,7 +4,7 @@ from memjax.experiments.stream_qa.answer_measures import cut_to, measure_answer,
 from memjax.experiments.stream_qa.rehearsal_objective import (
     answer_objective,
     init_params,
-    neighbours,
+    of_other_rows,
     rehearsal_objective,
 )
 from memjax.experiments.stream_qa.shown_slots import slots_read
@@ -34,7 +34,7 @@ __all__ = [
     "init_params",
     "measure_answer",
     "memorized",
-    "neighbours",
+    "of_other_rows",
     "read_examples",
     "recollected_by_age",
     "rehearsal_objective",

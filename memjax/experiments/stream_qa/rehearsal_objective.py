@@ -51,26 +51,21 @@ def answer(model: System, params: Params, example: Example, key: Key | None = No
 
 
 def _answer_metrics(logits: Array, example: Example) -> Metrics:
-    """`answer_metrics`; of a stream that is asked on the way the sums, and `asked`, over how many questions."""
+    """`answer_metrics`; of streams that are asked on the way so that their mean over a batch is that over questions.
+
+    How many these are, an example knows from the whole batch: in a part of it, on a device or in a microbatch, streams
+    have more questions or fewer than in another, and each question counts the same.
+    """
     metrics = answer_metrics(logits, example["label"])
     if "asked" not in example:
         return metrics
-    return {name: value.sum(where=example["asked"]) for name, value in metrics.items()} | {
-        "asked": example["asked"].sum(dtype=jnp.float32)
-    }
-
-
-def _per_question(means: Metrics) -> Metrics:
-    """The means over the examples, those of the answers over the questions."""
-    means = dict(means)
-    asked = means.pop("asked", 1.0)
-    return means | {name: means[name] / asked for name in ("answer_loss", "accuracy")}
+    return {name: value.sum(where=example["asked"]) / example["asked_mean"] for name, value in metrics.items()}
 
 
 def answer_objective(model: System) -> Loss:
     """Mean answer loss, and the system's own: for the sampler and for those that read the stream directly.
 
-    A batch has, for each example, a `key`.
+    A batch has, for each example, a `key`, and what `of_other_rows` adds.
     """
 
     def one(params: Params, frozen: Params, example: Example) -> Metrics:
@@ -78,7 +73,6 @@ def answer_objective(model: System) -> Loss:
         return _answer_metrics(answered.logits, example) | {"aux_loss": answered.aux_loss}
 
     def total(means: Metrics) -> tuple[Array, Metrics]:
-        means = _per_question(means)
         return means["answer_loss"] + means["aux_loss"], means
 
     return mean_objective(one, total)
@@ -89,8 +83,7 @@ def rehearsal_objective(
 ) -> Loss:
     """`recollection + familiarity + answer`, weighted (Rehearsal Memory, Eq. 7), and the memory's own `aux_loss`.
 
-    A batch has, for each example, a `key` and `other_stream`, `other_mask`: the stream that negatives take items
-    from. `frozen` holds the sampler's parameters.
+    A batch has, for each example, a `key` and what `of_other_rows` adds. `frozen` holds the sampler's parameters.
 
     Args:
         model: the memory, and what stands around it.
@@ -125,7 +118,6 @@ def rehearsal_objective(
         return metrics | {"recollection_loss": recollection, "familiarity_loss": familiarity}
 
     def total(means: Metrics) -> tuple[Array, Metrics]:
-        means = _per_question(means)
         loss = weights.answer * means["answer_loss"] + means["aux_loss"]
         if rehearses:
             loss += weights.recollection * means["recollection_loss"]
@@ -146,9 +138,21 @@ def _rehearsed(slots: Slots, example: Example) -> tuple[Slots, Array, Array, Arr
     return jax.tree.map(lambda x: x[time], slots), stream, mask & read[:, None], query[time, question]
 
 
-def neighbours(batch: Example) -> Example:
-    """The batch with the stream of each row's neighbour beside its own: what negatives take items from."""
-    return batch | {f"other_{name}": jnp.roll(batch[name], 1, axis=0) for name in ("stream", "mask")}
+def of_other_rows(batch: Example) -> Example:
+    """The batch with what an example takes from the others.
+
+    Args:
+        batch: a whole one.
+
+    Returns:
+        Beside what it has `other_stream` and `other_mask`, the stream of each row's neighbour, from which negatives
+        take items; where streams are asked on the way `asked_mean`, how many questions a stream has in the mean.
+    """
+    batch = batch | {f"other_{name}": jnp.roll(batch[name], 1, axis=0) for name in ("stream", "mask")}
+    if "asked" in batch:
+        mean = batch["asked"].sum((1, 2), dtype=jnp.float32).mean()
+        batch |= {"asked_mean": jnp.broadcast_to(mean, batch["asked"].shape[:1])}
+    return batch
 
 
 def init_params(model: System, key: Key, example: Example) -> Params:

@@ -13,7 +13,7 @@ from memjax.experiments.stream_qa.learned_embeddings import with_learned_embeddi
 from memjax.experiments.stream_qa.rehearsal_objective import (
     answer_objective,
     init_params,
-    neighbours,
+    of_other_rows,
     rehearsal_objective,
 )
 from memjax.experiments.stream_qa.shown_examples import shown_examples
@@ -50,7 +50,7 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
         "--config.rehearsal.negatives=30, or --config.rehearsal.fragments=0",
     )
     check = partial(check_batch, task.shape)
-    layout = Layout(check, trimmed, neighbours, ("stream", "mask"), training.buckets, cut_to)
+    layout = Layout(check, trimmed, of_other_rows, ("stream", "mask"), training.buckets, cut_to)
     borders_of(task, layout)  # a task without lengths is refused before anything compiles
     sampler = build_sampler(config, task.shape) if config.needs_sampler else None
     phases = []
