@@ -31,8 +31,9 @@ def imazes(lengths: Iterable[int], *, limit: int | None = None) -> Mazes:
     """
     try:
         lengths = [operator.index(length) for length in lengths]
+        limit = None if limit is None else operator.index(limit)
     except TypeError:
-        raise MemjaxError(f"imazes needs a list of whole numbers, not {lengths!r}") from None
+        raise MemjaxError(f"imazes needs a list of whole numbers, not {lengths!r}; limit too is one, or None") from None
     require(lengths, "imazes needs at least one length")
     require(min(lengths) >= 3, f"an I-maze has a length of at least 3, not {min(lengths)}")
     require(limit is None or limit >= 1, f"limit must be at least 1, not {limit}")

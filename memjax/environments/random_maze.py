@@ -5,7 +5,7 @@ import numpy as np
 
 from memjax.environments.imaze import COLOURS, ENDS, REWARDS
 from memjax.environments.maze import Mazes
-from memjax.errors import require
+from memjax.errors import require, require_count
 
 SIZES = (5, 6, 7)  # of the square part; the larger the more often, as in the original ones
 LIMIT = 50
@@ -29,7 +29,9 @@ def random_mazes(count: int, seed: int = 0) -> Mazes:
     >>> random_mazes(10).walls.shape
     (10, 9, 11)
     """
-    require(count >= 1, f"there must be at least 1 maze, not {count}")
+    require_count("the count of mazes", count)
+    whole = isinstance(seed, int | np.integer) and seed >= 0
+    require(whole, f"seed must be a whole number of at least 0, not {seed!r}")
     rng = np.random.default_rng(seed)
     size = rng.choice(SIZES, count, p=np.array(SIZES) / sum(SIZES))
     rows, columns = np.ogrid[:_HEIGHT, :_WIDTH]

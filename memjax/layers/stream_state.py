@@ -20,8 +20,8 @@ def persistent_tokens(module: nn.Module, count: int, width: int) -> Float[Array,
 def check_stream(layer: nn.Module, x: Array, state: State | None, empty: State) -> None:
     """Raises `MemjaxError` for an x that is not `[L, width]`, and for a state unlike `empty`, one of this layer."""
     require(
-        x.ndim == 2 and x.shape[1] == layer.width,
-        f"a layer {layer.width} wide takes one sequence, [L, {layer.width}], not {list(x.shape)}; jax.vmap is for "
+        getattr(x, "ndim", 0) == 2 and x.shape[1] == layer.width,
+        f"a layer {layer.width} wide takes one sequence, [L, {layer.width}], not {list(jnp.shape(x))}; jax.vmap is for "
         "several",
     )
     check_init(layer, x)

@@ -44,8 +44,9 @@ def memorize(
         mask: which items are no padding; all, if not given.
         state: to go on from; the memory's initial state, if not given.
         key: for a memory that samples while it is trained.
-        block: how many segments are encoded and written at a time; the slots are the same. Default: all of them, but on
-            CPU about 100 items, whose features stay in the cache and in memory that is used again.
+        block: how many segments are encoded and written at a time; the slots are the same, but what is sampled with a
+            `key` is drawn otherwise. Default: all of them, but on CPU about 100 items, whose features stay in the cache
+            and in memory that is used again.
         remat: the gradient keeps only the state at the borders of the blocks, and computes the rest again: a stream of
             any length fits.
 
@@ -94,14 +95,14 @@ def memorize_at(
 ) -> tuple[Slots, State, Float[Array, ""]]:
     """Reads a stream once, and shows the slots as they were each time that it was asked.
 
-    They are those that `memorize` gives for the first `after[q]` segments alone. What a question costs is its K slots:
-    the gradient keeps the state at the borders of the blocks and not at every question. A stream that is asked at more
-    than half of its segments shows all T of them instead, once.
+    They are those that `memorize` gives for the first `after[q]` segments alone, if nothing is sampled with a `key`.
+    What a question costs is its K slots: the gradient keeps the state at the borders of the blocks and not at every
+    question. A stream that is asked at more than half of its segments shows all T of them instead, once.
 
     Args:
         memory: as of `memorize`, and so are the others.
         items: the stream.
-        after: how many segments have been read when a question comes, in any order; more than T are T.
+        after: how many segments have been read when a question comes, in any order; above T it is T, below 0 it is 0.
         mask: which items are no padding; all, if not given.
         state: to go on from.
         key: for a memory that samples while it is trained.
@@ -127,7 +128,7 @@ def memorize_at(
     mask, state = _given(memory, items, mask, state)
     if block is None:
         block = max(1, 100 // mask.shape[1]) if stream_shards() == 1 else len(mask)
-    after = jnp.minimum(after, len(mask))
+    after = jnp.clip(after, 0, len(mask))
     items, mask = _in_blocks(items, mask, block)
     block = mask.shape[1]
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax.checks import at_least
-from memjax.errors import require
+from memjax.errors import require, require_count
 from memjax.layers.stream_state import check_documents
 from memjax.models.memory_network_language import MemN2NLanguage
 from memjax.models.tokens import check_tokens
@@ -99,6 +99,10 @@ class LanguageModel(nn.Module):
         state, after = (None,) * self.depth if state is None else state, []
         integers = jnp.issubdtype(getattr(at, "dtype", bool), jnp.integer)
         require(at is None or integers, f"at must be an array of places, [A] of integers, not {at!r:.80}")
+        if at is not None and at.size and not isinstance(at, jax.core.Tracer):
+            low, high, length = int(at.min()), int(at.max()), len(tokens)
+            there = low >= -length and high < length
+            require(there, f"at must be places of {length} tokens, not from {low} to {high}")
         check_documents(reset, len(tokens))
         documents = {} if reset is None else {"reset": reset}
         norms, drop = iter(self.norms), partial(self.drop, deterministic=not train)
@@ -111,7 +115,7 @@ class LanguageModel(nn.Module):
             if self.hidden:
                 a, b = jnp.split(self.opened[i](next(norms)(x)), 2, axis=-1)
                 x = x + drop(self.closed[i](nn.silu(a) * b))
-        x = next(norms)(x if at is None else x[at])
+        x = next(norms)(x if at is None else x.at[at].get(mode="fill", fill_value=jnp.nan))
         return self.embed.attend(x).astype(jnp.float32), tuple(after)
 
 
@@ -153,13 +157,15 @@ def generate(
     >>> generate(model, params, jnp.arange(3), 5)[0].shape
     (5,)
     """
+    require(hasattr(prompt, "ndim"), f"a prompt is an array [L] of token ids, not {prompt!r:.40}")
     require(prompt.ndim == 1 and prompt.size > 0, f"a prompt is [L], of at least one token, not {list(prompt.shape)}")
     check_tokens(prompt, model.vocabulary)
-    require(count >= 1, f"count must be at least 1, not {count}")
-    require(temperature > 0, f"temperature must be above 0, not {temperature}")
+    require_count("count", count)
+    warm = isinstance(temperature, int | float) and temperature > 0
+    require(warm, f"temperature must be a number above 0, not {temperature!r:.40}")
 
     def draw(logits: Array, key: Key | None) -> Array:
-        token = logits.argmax(-1) if key is None else jax.random.categorical(key, logits / temperature)
+        token = logits.argmax(-1) if key is None else jax.random.categorical(key, (logits - logits.max()) / temperature)
         return jnp.where(jnp.isfinite(logits).all(), token, -1)
 
     def step(carry: tuple[Array, State], key: Key | None) -> tuple[tuple[Array, State], Array]:

@@ -10,6 +10,7 @@ from memjax.typing import Array
 
 def check_tokens(tokens: Array, vocabulary: int) -> None:
     """Raises `MemjaxError` for what is no sequence of tokens, and for tokens out of range if they are known."""
+    require(hasattr(tokens, "ndim"), f"tokens are an array [L] of whole numbers, not {tokens!r:.40}")
     one = tokens.ndim == 1 and jnp.issubdtype(tokens.dtype, jnp.integer)
     require(one, f"tokens are one sequence of whole numbers, [L], not {tokens.dtype}{list(tokens.shape)}")
     if tokens.size and not isinstance(tokens, jax.core.Tracer):

@@ -121,6 +121,8 @@ def surprise_linear_sharded(
     own = jnp.concatenate([end.memory, end.momentum])
     maps = jax.lax.all_gather(own, axis_name)
     first = jnp.concatenate([state.memory, state.momentum]).astype(dtype)
+    if anchored and within is None:  # not known while it is compiled
+        first = jnp.where(state.within == 0, first, jnp.nan)
     _, starts = jax.lax.scan(lambda start, one: (after(one, start), start), carry_like(first, own), maps)
     start = starts[place]
     # A sum with zeros, not the end of the scan: so shard_map knows that it is the same on all devices.

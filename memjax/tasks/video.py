@@ -11,7 +11,7 @@ from memjax.errors import require
 from memjax.tasks.stream_task import Batch, Split, TaskShape, check_indices
 from memjax.tasks.video_questions import ANSWERS, PLACES, TYPES, FilmQuestion, asked, longest, possible, vocabulary
 from memjax.tasks.video_scenes import ACTS, Scene, drawn, made_scene
-from memjax.typing import SPLITS
+from memjax.typing import SPLITS, Any
 
 PATCH = 5  # pixels of a filter's side
 CELLS = 4  # on a side, in which the means of some filters are taken
@@ -106,9 +106,13 @@ class Video:
         rng, filters = np.random.default_rng(spec.seed), spec.features // 2
         self._filters = rng.normal(size=(PATCH * PATCH * 3, filters)).astype(np.float32) / PATCH
         self._bias = rng.uniform(-0.5, 0, filters).astype(np.float32)
-        self._scale = np.float32(0), np.float32(1)
+        self._scale: tuple[Any, Any] = np.float32(0), np.float32(1)
         sample = np.concatenate([self._features(self.scene("train", film)) for film in range(8)])
-        self._scale = sample.mean(0), sample.std(0)
+        spread = sample.std(0)
+        self._scale = (
+            sample.mean(0),
+            np.where(spread > 0, spread, np.float32(1)),
+        )  # of a feature that no film of the sample has
         kept = min(KEPT, max(1, KEPT_BYTES // (2 * spec.frames * spec.features)))
         self._kept = lru_cache(kept)(lambda split, film: self._features(self.scene(split, film)).astype(np.float16))
         self.notes = ("films and questions are made up; no figure on them is one of ActivityNet-QA's",)

@@ -246,7 +246,7 @@ def test_the_random_mazes_are_read(task, shape, limit):
         (lambda: environments.imazes([]), "at least one length"),
         (lambda: environments.imazes([2]), "at least 3, not 2"),
         (lambda: environments.imazes([5], limit=0), "limit must be at least 1"),
-        (lambda: environments.random_mazes(0), "at least 1 maze"),
+        (lambda: environments.random_mazes(0), "the count of mazes must be a whole number of at least 1, not 0"),
         (lambda: environments.read_mazes("nowhere.tar.gz", "IMaze"), "there is no file nowhere"),
         (lambda: environments.read_mazes(__file__, "IMaze"), "is no archive of mazes"),
     ],
@@ -320,3 +320,15 @@ def test_an_agent_does_not_leave_a_map_without_walls_around_it():
 def test_a_task_that_the_archive_lacks_or_that_is_another_kind_is_one_clear_line(task, words):
     with pytest.raises(MemjaxError, match=words):
         environments.read_mazes(ARCHIVE, task)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: environments.random_mazes(3, seed=-1), lambda: environments.random_mazes(2.5),
+        lambda: environments.imazes([5], limit=2.5), lambda: environments.imazes([5], limit="9"),
+    ],
+)  # fmt: skip
+def test_mazes_that_cannot_be_made_are_one_line(make, unchecked):
+    with pytest.raises(MemjaxError, match="whole number"):
+        make()

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles import periodic as oracle
-from oracles.checking import assert_close, assert_finite, assert_gradients_are_differences, cast, float64
+from oracles.checking import assert_close, assert_finite, assert_gradients_are_differences, assert_same, cast, float64
 
 from memjax import memories, ops
 from memjax.memories import memorize
@@ -121,3 +121,9 @@ def test_a_memory_of_zeros_has_a_gradient():
     nothing = jax.tree.map(np.zeros_like, params)
     for arguments in ((nothing, items), (nothing, 0 * items), (params, 0 * items)):
         assert_finite(slope(*cast(arguments, jnp.float32)))
+
+
+def test_no_items_leave_the_layers_as_they_were():
+    params = ops.GRUParams(jnp.zeros((3, 1, 3)), jnp.zeros((3, 1, 3)), jnp.ones((3, 3)), jnp.zeros((3, 3)))
+    state = ops.PeriodicState(jnp.ones((3, 1)), jnp.ones(3), jnp.array([0.0, 1.0, 1.0]))
+    assert_same(ops.periodic_write(params, state, jnp.zeros((0, 1)), period=2), state)

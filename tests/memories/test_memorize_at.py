@@ -86,6 +86,13 @@ def test_a_stream_may_go_on_or_be_empty():
     assert_same(same, state)
 
 
+def test_what_is_asked_before_the_stream_sees_nothing_of_it():
+    memory, params = made("rehearsal")
+    ask = jax.jit(lambda after: memory.apply(params, *stream()[:1], after, stream()[1], method=memorize_at)[0].values)
+    for others in ([], [1, 2, 3, 4]):  # few questions are answered in another way than many
+        assert_same(ask(jnp.array([-1, *others]))[0], ask(jnp.array([0, *others]))[0])
+
+
 def test_questions_are_whole_numbers_on_one_axis():
     memory, params = made("rehearsal")
     with pytest.raises(MemjaxError, match="after must be an int array"):

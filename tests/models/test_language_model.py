@@ -162,6 +162,7 @@ def test_logits_that_are_not_finite_give_no_token():
         (jnp.array([-1]), "they go from -1"),
         (jnp.array([0.5]), "whole numbers"),
         (jnp.zeros((2, 3), int), r"\[L\]"),
+        ([1, 2], r"an array \[L\] of .*, not \[1, 2\]"),
     ],
 )
 def test_what_is_no_token_is_one_line(unchecked, tokens, words):
@@ -175,12 +176,34 @@ def test_what_is_no_token_is_one_line(unchecked, tokens, words):
     [
         ({"at": [1, 2]}, "at must be an array of places"),
         ({"at": np.ones(2)}, "at must be an array of places"),
+        ({"at": np.array([0, 5])}, "at must be places of 5 tokens, not from 0 to 5"),
+        ({"at": np.array([-6])}, "not from -6 to -6"),
         ({"reset": np.zeros(3, bool)}, "reset must be a bool array"),
     ],
 )
 def test_places_and_documents_that_cannot_be_are_one_line(unchecked, given, words):
     with pytest.raises(MemjaxError, match=words):
         model_of("LMM").init(jax.random.key(0), jnp.arange(5), **given)
+
+
+@pytest.mark.parametrize(
+    "given", [{"count": 2.5}, {"count": 0}, {"count": 1, "temperature": "a"}, {"count": 1, "temperature": 0}]
+)
+def test_counts_and_temperatures_that_cannot_be_are_one_line(unchecked, given):
+    with pytest.raises(MemjaxError, match=r"count must be a whole number|temperature must be a number above 0"):
+        generate(model_of("LMM"), made("LMM"), TOKENS[:3], **given)
+
+
+def test_a_tiny_temperature_draws_the_likeliest():
+    likeliest = run("LMM")(made("LMM"), TOKENS[:3])[0][-1].argmax()
+    for seed in range(3):
+        tokens, _ = generate(model_of("LMM"), made("LMM"), TOKENS[:3], 1, key=jax.random.key(seed), temperature=1e-38)
+        assert tokens[0] == likeliest
+
+
+def test_a_place_that_is_not_there_has_no_logits_where_it_is_not_known():
+    logits, _ = run("LMM")(made("LMM"), TOKENS[:3], at=jnp.array([1, 9]))
+    assert np.isfinite(logits[0]).all() and np.isnan(logits[1]).all()
 
 
 def test_the_state_of_another_model_is_one_line(unchecked):

@@ -197,6 +197,14 @@ def test_a_state_inside_a_chunk_is_refused(rng):
             *(x.reshape(2, 24, *x.shape[1:]) for x in arrays)
         )
 
+    @jax.jit
+    def compiled(within):
+        told = state.__class__(memory, momentum, memory, within)
+        one = lambda *x: ops.surprise_linear_sharded(*x, told, axis_name="seq", **options)[0]  # noqa: E731
+        return jax.vmap(one, axis_name="seq")(*(x.reshape(2, 24, *x.shape[1:]) for x in arrays))
+
+    assert np.isnan(compiled(2)).all() and np.isfinite(compiled(0)).all()
+
 
 def test_kernels_are_for_one_device():
     gates = jnp.zeros(1)

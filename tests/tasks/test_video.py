@@ -234,3 +234,9 @@ def test_pictures_are_frames_of_their_segments_and_where_an_answer_is_seen_frame
 def test_settings_that_cannot_be_are_one_clear_line(changes, message):
     with pytest.raises(MemjaxError, match=message):
         tasks.VideoSpec(**SMALL | changes)
+
+
+def test_a_feature_that_no_film_of_the_sample_has_is_not_divided_by_nothing():
+    task = tasks.create(tasks.VideoSpec(24, 4, 2048, 1, 2, 2, 2, 4, 4))
+    batch = task.examples("test", np.arange(2))
+    assert (np.asarray(task._scale[1]) > 0).all() and np.isfinite(batch["stream"]).all()
