@@ -243,6 +243,9 @@ def test_what_is_left_out_of_a_ranking_is_what_the_user_had_before(folder):
 def test_users_with_too_few_items_are_left_out_counted_and_said(folder):
     assert tasks.create(spec_of(folder)).notes == ("1 of 10 users are left out: fewer than 4 items, or all there are",)
     assert tasks.create(spec_of(folder, least=6)).size("test") == 7
+    (folder / "each.txt").write_text("".join(f"{user} {i}\n" for user in (1, 2) for i in (1, 2, 3, 4)))
+    with pytest.raises(MemjaxError, match="no user who left one of its 4 items untouched: nothing is to rank"):
+        tasks.create(spec_of(folder, "each.txt"))
     (folder / "all.txt").write_text("".join(f"1 {i}\n" for i in (1, 1, 1, 1, 2)) + "2 3\n")
     assert tasks.create(spec_of(folder, "all.txt")).size("test") == 1  # 3, of a user who is left out, is an item
 
@@ -252,7 +255,7 @@ def test_users_with_too_few_items_are_left_out_counted_and_said(folder):
     [
         (
             lambda tmp: spec_of(tmp, "few.txt"),
-            "no user with 4 items or more and one never touched; lower config.task.le",
+            "no user with 4 items or more; lower config.task.le",
         ),
         (lambda tmp: spec_of(tmp, least=3), "least must be at least 4, not 3"),
         (lambda tmp: spec_of(tmp, segment=0), "segment must be at least 1"),
