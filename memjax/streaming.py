@@ -128,7 +128,7 @@ def _write(model: MemoryModel, params: Params, states: State, rows: Array, strea
     return jax.tree.map(lambda leaf, new: leaf.at[rows].set(new, mode="drop"), states, written)
 
 
-def _initial_state(model: MemoryModel, params: Params) -> State:
+def _initial_state(model: Any, params: Any) -> State:
     require(isinstance(model, MemoryModel), f"streaming needs a MemoryModel, not {type(model).__name__}")
     given = isinstance(params, Mapping) and "params" in params
     require(given, f"params must be what init made, not {params!r:.40}")
