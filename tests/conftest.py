@@ -15,7 +15,7 @@ import room
 gc.set_threshold(50_000, 20, 50)  # tracing makes many objects and little garbage: a sixth of the time was collecting
 jax.config.update("jax_num_cpu_devices", 8)
 jaxtyping.install_import_hook("memjax", "beartype.beartype")
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of what a script starts with "&"; what tests start inherits it
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as behind "&": what tests start inherits it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # what only a benchmark needs is tested too
 # Little is optimized, in one piece: more of them, to be compiled side by side, take a third longer in all.
