@@ -127,7 +127,8 @@ def test_it_is_trained_on_its_answers_and_on_its_auxiliary_loss(settings, name):
     batch = jax.tree.map(jnp.asarray, prepared.task.examples("train", np.arange(4)))
     params = random_params(model, jax.tree.map(lambda x: x[0], batch))
     keys = jax.random.split(jax.random.key(0), 4)
-    total, metrics = jax.jit(phase.loss)(params, None, batch | {"key": keys})
+    given = prepared.recipe.layout.extend(batch | {"key": keys})
+    total, metrics = jax.jit(phase.loss)(params, None, given)
     losses, auxiliary = [], []
     for row, key in enumerate(keys):
         one = {name: x[row] for name, x in batch.items()}
