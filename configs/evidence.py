@@ -93,14 +93,9 @@ def get_config(arg: str = "demo") -> ConfigDict:
 
     config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})
     config.rehearsal.update(
-        fragments=5 if continual else 6,
-        mask_ratio=0.5,
-        deterministic=False,
-        negatives=0,
-        among="vocabulary",
-        tied=False,
+        fragments=5 if continual else 6, mask_ratio=0.5, deterministic=False, negatives=0, among="vocabulary"
     )
-    config.rehearsal.update(sampler="random" if continual else "history")
+    config.rehearsal.update(sampler="random" if continual else "history", tied=False)
     config.rehearsal.update(
         layers=2 if on_cpu else 3, heads=4, norm_slots=extended, position_std=0.12 if extended else 0.02
     )

@@ -7,7 +7,7 @@ import numpy as np
 from memjax.errors import MemjaxError, require
 from memjax.typing import Any
 
-LEAST, LARGEST = -(2**31), 2**31 - 1
+IDS = np.iinfo(np.int32)
 
 
 def pack(
@@ -33,27 +33,23 @@ def pack(
     >>> rows.tolist(), stream.shape, mask.sum((1, 2)).tolist()
     ([4, 2, 0, 9], (4, 2, 2), [3, 0, 1, 0])
     """
-    known = _array(rows, "rows are numbers")
+    known = array_of(rows, "rows are numbers")
     listed = _has_items(streams) and all(map(_has_items, streams))
     require(listed, "without a mask, stream is a list of streams, each a list of items")
     require(
         known.ndim == 1 and len(known) == len(streams),
         f"there must be a stream for each row; {len(streams)} streams do not fit rows of shape {list(known.shape)}",
     )
-    kinds, axes = ((np.integer,), ()) if width is None else ((np.integer, np.floating), (width,))
+    kinds, axes = ("iu", ()) if width is None else ("iuf", (width,))
     what = "a stream is a list of " + ("whole numbers" if width is None else f"vectors [{width}]")
     empty = np.zeros((0, *axes), np.int32 if width is None else np.float32)
-    items = [_array(stream, what) if len(stream) else empty for stream in streams]
+    items = [array_of(stream, what) if len(stream) else empty for stream in streams]
     for each in items:
-        fits = (
-            each.ndim == 1 + len(axes)
-            and each.shape[1:] == axes
-            and any(np.issubdtype(each.dtype, kind) for kind in kinds)
-        )
+        fits = each.ndim == 1 + len(axes) and each.shape[1:] == axes and each.dtype.kind in kinds
         require(fits, f"{what}, not {each.dtype}{list(each.shape)}")
         if width is None and each.size:  # what does not fit would be taken for another item
             low, high = each.min(), each.max()
-            require(low >= LEAST and high <= LARGEST, f"a stream has items from {low} to {high}; ids have 32 bits")
+            require(low >= IDS.min and high <= IDS.max, f"a stream has items from {low} to {high}; ids have 32 bits")
     longest = max([1, *(-(-len(each) // segment) for each in items)])
     batch, segments = _power(len(items)), _power(longest)
     stream = np.zeros((batch, segments * segment, *axes), empty.dtype)
@@ -61,7 +57,7 @@ def pack(
     for place, each in enumerate(items):
         stream[place, : len(each)], mask[place, : len(each)] = each, True
     shape = batch, segments, segment
-    filled = np.concatenate([known.astype(np.int32), np.full(batch - len(known), count)])
+    filled = np.concatenate([known.astype(np.int32), np.full(batch - len(known), count, np.int32)])
     return filled, stream.reshape(*shape, *axes), mask.reshape(shape)
 
 
@@ -69,7 +65,8 @@ def _has_items(stream: Any) -> bool:
     return getattr(stream, "ndim", 0) > 0 or isinstance(stream, Sequence)
 
 
-def _array(values: Any, what: str) -> np.ndarray:
+def array_of(values: Any, what: str) -> np.ndarray:
+    """Numbers that a user gives, as an array. Raises `MemjaxError`, which says what they are to be, for ragged ones."""
     try:
         return np.asarray(values)
     except ValueError:  # vectors of several widths

@@ -21,7 +21,7 @@ import numpy as np
 from memjax.errors import MemjaxError, is_too_large, remark, require
 from memjax.files import replacing
 from memjax.models import MemoryModel
-from memjax.packing import pack
+from memjax.packing import array_of, pack
 from memjax.tasks.stream_task import check_ids
 from memjax.typing import Any, Array, Bool, Float, Int, Params, Shaped, State
 
@@ -288,10 +288,7 @@ def _checked_rows(rows: Rows, states: State, *, once: bool) -> Rows:
     count = _count(states)
     if isinstance(rows, jax.core.Tracer):
         return rows
-    try:
-        known = np.asarray(rows)
-    except ValueError:
-        raise MemjaxError("rows are numbers, not lists of several lengths") from None
+    known = array_of(rows, "rows are numbers")
     if not known.size:
         return known.astype(np.int32)  # a list of none has a type of its own
     _check_ids(f"there are {count} streams, and rows", known, count)

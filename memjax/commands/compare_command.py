@@ -71,8 +71,8 @@ def _plan(values: flags.FlagValues, arguments: Sequence[str]) -> tuple[Path, lis
     first, named = read_settings([f"--config={source}"])
     folder = Path(values.run or named.with_name(f"compared-{named.name}"))
     compared = family_of(to_mapping(first)["task"]["name"]).compared
+    given = {a.lstrip("-").partition("=")[0] for a in arguments}
     for setting in ("memory.name", f"model.{compared.argument}", "training.seed", "system"):
-        given = {a.lstrip("-").partition("=")[0] for a in arguments}
         require(f"config.{setting}" not in given, f"compare sets config.{setting} itself; see --of and --seeds")
     known = compared.values()
     names = list(known) if values.of == "all" else [name for name in values.of.split(",") if name]

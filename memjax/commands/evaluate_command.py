@@ -58,8 +58,8 @@ def evaluation_file(split: str, data_dir: str | None, changes: Sequence[str]) ->
     """The file of a run folder that an evaluation is written to: of each way to evaluate a run one of its own."""
     parts = ([split] if split != "test" else []) + ([Path(data_dir).name] if data_dir else [])
     parts += ["-".join(a.lstrip("-").removeprefix("config.task.").split("=", 1)) for a in changes]
-    name = "".join(c if c.isalnum() or c in "-_." else "_" for c in "-".join(["evaluation", *parts]))
     plain = "-".join(["evaluation", *parts])
+    name = "".join(c if c.isalnum() or c in "-_." else "_" for c in plain)
     if not data_dir and name == plain and len(name) <= LONGEST:
         return f"{name}.json"
     told = json.dumps([split, str(Path(data_dir or "").resolve()), list(changes)])

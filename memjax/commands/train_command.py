@@ -67,9 +67,8 @@ def _check_folder(config: Any, place: epath.Path, folder: Path) -> None:
 
 def yardsticks(folder: Path, config: Any) -> list[Path]:
     """Whole runs beside this one, on the same task, of systems that the family's tables are to have."""
-    found = []
+    found, systems = [], family_of(to_mapping(config)["task"]["name"]).yardsticks
     for path in sorted(folder.resolve().parent.glob("*/evaluation.json")):
-        systems = family_of(to_mapping(config)["task"]["name"]).yardsticks
         try:
             other, whole = read_config(path.parent), runs.is_whole(path.parent)
             if whole and other.system in systems and other.task == config.task and path.parent != folder.resolve():

@@ -72,17 +72,13 @@ def read_config(folder: Path) -> Any:
     needs = f"{folder} needs what {', '.join(missing)} brings: give {give}"
     try:
         config = from_mapping(settings)
-        # A memory's name is looked up when it is made: the config of a system without memory may have any.
-        require(not missing or _has_its_memory(config), needs)
-        return config
     except MemjaxError as error:
-        if missing:
-            raise MemjaxError(needs) from None
-        raise MemjaxError(f"{path} is no config of this version ({error}); mend it, or give another run") from None
-
-
-def _has_its_memory(config: Any) -> bool:
-    return not hasattr(config, "memory") or config.memory.name in memories.registry
+        other = f"{path} is no config of this version ({error}); mend it, or give another run"
+        raise MemjaxError(needs if missing else other) from None
+    # A memory's name is looked up when it is made: the config of a system without memory may have any.
+    known = not hasattr(config, "memory") or config.memory.name in memories.registry
+    require(known or not missing, needs)
+    return config
 
 
 def _plugins(settings: Mapping[str, Any]) -> list[str]:

@@ -47,7 +47,8 @@ class Memory(nn.Module):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         for name in {"encode", "write", "write_stream", "slots", "write_item"} & cls.__dict__.keys():
             method = cls.__dict__[name]
-            method = _with_own_state(method) if name in ("write", "write_stream", "slots") else method
+            check = {"write": _check_written, "write_stream": _check_written, "slots": _check_shown}.get(name)
+            method = _with_own_state(method, check) if check else method
             setattr(cls, name, checked(method, like=getattr(Memory, name, method), name=f"Memory.{name}"))
         super().__init_subclass__(**kwargs)
 
@@ -117,28 +118,31 @@ class Memory(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} has no slots")
 
 
-def _with_own_state(method: Callable) -> Callable:
-    """A method that takes a state of its own memory, and gives what it must: a mistake of a subclass is one line."""
+def _with_own_state(method: Callable, check: Callable) -> Callable:
+    """A method that is given a state of its own memory, and whose result is checked: a mistake of it is one line."""
 
     @functools.wraps(method)
     def guarded(memory, state, *args, **kwargs):
         state = state if memory.is_initializing() else own_state(memory, state)
-        given, name = method(memory, state, *args, **kwargs), f"{type(memory).__name__}.{method.__name__}"
-        if method.__name__ == "slots":
-            require(isinstance(given, Slots), f"{name} must return Slots(values, mask), not {type(given).__name__}")
-            return given
-        pair = isinstance(given, tuple) and len(given) == 2
-        require(pair, f"{name} must return a state and an auxiliary loss, not {type(given).__name__}")
-        was, now = (_told(tree) for tree in (state, given[0]))
-        if was != now:
-            place = next(place for place in (*was, *now) if was.get(place) != now.get(place))
-            said = [kinds.get(place, "nothing") for kinds in (was, now)]
-            raise MemjaxError(
-                f"{name} must keep the shapes and types of the state: {place}, {said[0]}, became {said[1]}"
-            )
+        given = method(memory, state, *args, **kwargs)
+        check(f"{type(memory).__name__}.{method.__name__}", state, given)
         return given
 
     return guarded
+
+
+def _check_shown(name: str, state: State, given: Any) -> None:
+    require(isinstance(given, Slots), f"{name} must return Slots(values, mask), not {type(given).__name__}")
+
+
+def _check_written(name: str, state: State, given: Any) -> None:
+    pair = isinstance(given, tuple) and len(given) == 2
+    require(pair, f"{name} must return a state and an auxiliary loss, not {type(given).__name__}")
+    was, now = (_told(tree) for tree in (state, given[0]))
+    if was != now:
+        place = next(place for place in (*was, *now) if was.get(place) != now.get(place))
+        before, after = (kinds.get(place, "nothing") for kinds in (was, now))
+        raise MemjaxError(f"{name} must keep the shapes and types of the state: {place}, {before}, became {after}")
 
 
 def _told(state: State) -> dict[str, str]:

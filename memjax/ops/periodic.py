@@ -57,11 +57,11 @@ def periodic_write(
     >>> state.filled.tolist(), state.waiting.tolist()  # of three items the second layer took one
     ([1.0, 1.0, 0.0], [0.0, 1.0, 1.0])
     """
+    if not xs.shape[0]:
+        return state
     if mask is None:
         mask = jnp.ones(xs.shape[0], bool)
     layers = []
-    if not xs.shape[0]:
-        return state
     for layer in range(state.hidden.shape[0]):
         every = period if layer > 0 else 1
         place = state.waiting[layer].astype(jnp.int32) + jnp.cumsum(mask.astype(jnp.int32))

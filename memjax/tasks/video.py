@@ -108,11 +108,9 @@ class Video:
         self._bias = rng.uniform(-0.5, 0, filters).astype(np.float32)
         self._scale: tuple[Any, Any] = np.float32(0), np.float32(1)
         sample = np.concatenate([self._features(self.scene("train", film)) for film in range(8)])
-        spread = sample.std(0)
-        self._scale = (
-            sample.mean(0),
-            np.where(spread > 0, spread, np.float32(1)),
-        )  # of a feature that no film of the sample has
+        spread: Any = sample.std(0)
+        spread[spread == 0] = 1  # of a feature that no film of the sample has
+        self._scale = sample.mean(0), spread
         kept = min(KEPT, max(1, KEPT_BYTES // (2 * spec.frames * spec.features)))
         self._kept = lru_cache(kept)(lambda split, film: self._features(self.scene(split, film)).astype(np.float16))
         self.notes = ("films and questions are made up; no figure on them is one of ActivityNet-QA's",)

@@ -156,12 +156,8 @@ def _trained_on(folder: Path, phase: str) -> str:
     return ", then ".join(dict.fromkeys(entry["devices"] for entry in entries if "devices" in entry))
 
 
-def _without_nan(metrics: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no NaN: None stands for the mean of what diverged."""
-    return {name: _json_value(x) for name, x in metrics.items()}
-
-
-def _json_value(value: Any) -> Any:
+def _without_nan(value: Any) -> Any:
+    """JSON has no NaN: None stands for the mean of what diverged, however deep."""
     if isinstance(value, dict):
-        return _without_nan(value)
+        return {name: _without_nan(inner) for name, inner in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value

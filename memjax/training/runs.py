@@ -108,24 +108,23 @@ def check_changes(settings: Settings, resolved: Callable[[Settings], Settings], 
                 "another --run",
             )
             if key == "training.steps":
-                done = _steps_done(*folders)
-                require(
-                    done <= asked,
-                    f"{folders[-1]} has {done} steps already, more than {asked}; give more, or another --run",
-                )
-                falls = min(own, asked) - held.get("optimizer", {}).get("decay_steps", 0)
-                if falls < min(done, own):
-                    changed[key] += (
-                        f"; the learning rate had begun to fall at step {max(0, falls):,}, as it would not in a run of "
-                        f"{asked:,} steps"
-                    )
+                changed[key] += _of_other_steps(own, asked, held.get("optimizer", {}).get("decay_steps", 0), *folders)
     return list(changed.values())
 
 
-def _steps_done(*folders: AnyPath) -> int:
-    """How many steps the last phase, "train" in every family, has."""
+def _of_other_steps(own: int, asked: int, decay: int, *folders: AnyPath) -> str:
+    """What is to be said where a run is to have other steps than its own, in the last `decay` of which its rate falls.
+
+    Raises `MemjaxError` if the last phase, "train" in every family, has more steps already.
+    """
     saved = (path.name for folder in folders for path in (folder / "train").glob("[0-9]*"))
-    return max((int(name) for name in saved if name.isdigit()), default=0)
+    done = max((int(name) for name in saved if name.isdigit()), default=0)
+    require(done <= asked, f"{folders[-1]} has {done} steps already, more than {asked}; give more, or another --run")
+    falls = min(own, asked) - decay
+    if falls >= min(done, own):
+        return ""
+    begun = f"; the learning rate had begun to fall at step {max(0, falls):,}"
+    return f"{begun}, as it would not in a run of {asked:,} steps"
 
 
 def _compared(settings: Settings) -> dict[str, Any]:
