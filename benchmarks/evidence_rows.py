@@ -26,6 +26,7 @@ TRIALS = {
     "familiarity weight 1": "--config.rehearsal.familiarity=1",
     "recollection weight 2": "--config.rehearsal.recollection=2",
     "answers weight half": "--config.rehearsal.answer=0.5",
+    "rehearsal first": "--config.rehearsal.answer_after=1000",
     "10 slots of 128": "--config.memory.slots=10 --config.model.width=128 --config.model.item_scale=11.314",
     "40 slots of 32": "--config.memory.slots=40 --config.model.width=32 --config.model.item_scale=5.657",
 }

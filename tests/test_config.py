@@ -285,6 +285,9 @@ def test_a_config_without_any_loss_is_one_line():
         with pytest.raises(MemjaxError, match="no loss is left to train with"):
             tiny(**changes)
     tiny(rehearsal__answer=0)
+    tiny(rehearsal__answer=0, rehearsal__answer_after=4)
+    with pytest.raises(MemjaxError, match="answer_after 4 is not below config.training.steps 4: answers would never"):
+        tiny(rehearsal__answer_after=4)
 
 
 def test_heads_that_do_not_divide_the_width_are_one_line_without_rehearsal_too():

@@ -85,7 +85,8 @@ def make_step(
 
     def step(state: TrainState, frozen: Params, batch: Example) -> tuple[TrainState, Metrics]:
         key = jax.random.fold_in(jax.random.key(seed), state.step)
-        extended = extend(batch | {"key": jax.random.split(key, batch_size)})
+        own = {"key": jax.random.split(key, batch_size), "step": jnp.full(batch_size, state.step)}
+        extended = extend(batch | own)
         gradients, metrics = over_rows(gradient, mesh, state.params, frozen, extended)
         updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
         params = optax.apply_updates(state.params, updates)

@@ -52,7 +52,7 @@ def prepared(monkeypatch, tmp_path):
         with monkeypatch.context() as patch:
             patch.setattr(experiment, "train", train)
             own = {"demo,memory=continual": {"memory__update_heads": 2}, "small": {"memory__slots": 4}}
-            sizes = flags(**own.get(arg, {}))
+            sizes = flags(**own.get(arg, {}), training__steps=400)
             config = f"--config={CONFIGS / 'evidence.py'}:{arg}"
             with pytest.raises(Reached):
                 cli.main(["train", config, *sizes, *arguments, f"--run={tmp_path / 'run'}"])
@@ -93,7 +93,7 @@ def test_every_ablation_and_extension_is_listed():
         "rehearsal.fragments", "rehearsal.sampler", "rehearsal.familiarity", "rehearsal.recollection",
         "rehearsal.mask_ratio", "memory.encoder", "memory.update_heads", "memory.slots", "task.segment",
         "memory.normalize", "memory.momentum", "memory.forgetting", "memory.context", "memory.scores",
-        "model.embeddings", "memory.score_gain", "rehearsal.tied",
+        "model.embeddings", "memory.score_gain", "rehearsal.tied", "rehearsal.answer_after",
     }  # fmt: skip
 
 
@@ -107,7 +107,8 @@ def test_every_listed_ablation_is_one_override_and_trains(prepared, name, value)
     assert str(after[name]) in (value, f"{value}.0")
     metrics, moved = two_steps(made)
     rehearsed = made.config.rehearses
-    assert moved["memory"] and moved["head"] and moved["rehearser"] == rehearsed
+    assert moved["memory"] and moved["rehearser"] == rehearsed
+    assert moved["head"] == (made.config.rehearsal.answer_after == 0)  # before that step nothing is asked
     assert ("recollection_loss" in metrics) == rehearsed
 
 

@@ -291,6 +291,19 @@ def test_an_answer_that_no_model_can_give_has_no_part_in_the_loss():
     assert all((np.asarray(leaf) == 0).all() for leaf in jax.tree.leaves(gradient))
 
 
+def test_where_rehearsal_comes_first_answers_have_no_weight_before_that_step():
+    weights = rehearsed(fragments=3, negatives=6, mask_ratio=0.4, answer_after=7)
+    model, params, frozen, _ = made("random")
+    loss = jax.jit(rehearsal_objective(model, weights, True, None))
+    given, whole = batch(*CASES["random"][:2]), ran("random")
+    for step, answering in ((6, 0), (7, 1)):
+        total, metrics = loss(params, frozen, given | {"step": jnp.full(ROWS, step)})
+        assert metrics["answering"] == answering
+        without = (1 - answering) * WEIGHTS["answer"] * metrics["answer_loss"]
+        np.testing.assert_allclose(total, whole[0] - without, rtol=1e-5)
+        assert metrics["answer_loss"] > 0.1
+
+
 def test_an_experiment_minimises_what_its_config_weighs():
     weights = {f"rehearsal__{name}": weight for name, weight in WEIGHTS.items()}
     prepared = prepare(tiny("demo,memory=compressive", task__length=10, **weights))

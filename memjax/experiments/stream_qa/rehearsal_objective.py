@@ -83,7 +83,8 @@ def rehearsal_objective(
 ) -> Loss:
     """`recollection + familiarity + answer`, weighted (Rehearsal Memory, Eq. 7), and the memory's own `aux_loss`.
 
-    A batch has, for each example, a `key` and what `of_other_rows` adds. `frozen` holds the sampler's parameters.
+    A batch has, for each example, a `key`, its `step` and what `of_other_rows` adds. `frozen` holds the sampler's
+    parameters. Where rehearsal comes first, the share of steps with answers is a metric, `answering`.
 
     Args:
         model: the memory, and what stands around it.
@@ -98,6 +99,8 @@ def rehearsal_objective(
         metrics = _answer_metrics(answered.logits, example) | {"aux_loss": answered.aux_loss}
         if not rehearses:
             return metrics
+        if weights.answer_after:
+            metrics["answering"] = (example["step"] >= weights.answer_after).astype(jnp.float32)
         slots, stream, mask, query = _rehearsed(answered.slots, example)
         if sampler is None:
             chosen, drawn = draw_anywhere(draw_key, mask, weights.fragments)
@@ -118,7 +121,7 @@ def rehearsal_objective(
         return metrics | {"recollection_loss": recollection, "familiarity_loss": familiarity}
 
     def total(means: Metrics) -> tuple[Array, Metrics]:
-        loss = weights.answer * means["answer_loss"] + means["aux_loss"]
+        loss = weights.answer * means.get("answering", 1.0) * means["answer_loss"] + means["aux_loss"]
         if rehearses:
             loss += weights.recollection * means["recollection_loss"]
             loss += weights.familiarity * means["familiarity_loss"]

@@ -131,6 +131,7 @@ class RehearsalConfig:
         recollection: the weight of its loss.
         familiarity: the weight of its loss.
         answer: the weight of the answer's loss.
+        answer_after: in how many steps at the beginning the answer's loss has no weight, so that rehearsal comes first.
         fragments: how many of each stream are rehearsed, 0 for no rehearsal; even with the history sampler.
         mask_ratio: the share of a fragment's items that is hidden, in (0, 1).
         sampler: "history", which is trained first and draws half of the fragments from each half of the stream; or
@@ -149,6 +150,7 @@ class RehearsalConfig:
     recollection: float = 1.0
     familiarity: float = 0.5
     answer: float = 1.0
+    answer_after: int = 0
     fragments: int = 6
     mask_ratio: float = 0.5
     sampler: Literal["history", "random"] = "random"
@@ -164,7 +166,7 @@ class RehearsalConfig:
     def __post_init__(self):
         check_counts(self, 1, "layers")
         at_least(self, 1, "heads")
-        at_least(self, 0, "recollection", "familiarity", "answer", "fragments", "negatives")
+        at_least(self, 0, "recollection", "familiarity", "answer", "answer_after", "fragments", "negatives")
         check_scales(self, "position_std")
 
 
@@ -245,6 +247,11 @@ def check_stream_qa(config: StreamQAConfig) -> None:
         "no loss is left to train with; give config.rehearsal.answer, recollection or familiarity a weight above 0",
     )
     if config.rehearses:
+        require(
+            rehearsal.answer_after < training.steps or rehearsal.answer == 0,
+            f"config.rehearsal.answer_after {rehearsal.answer_after} is not below config.training.steps "
+            f"{training.steps}: answers would never be learned; give fewer, or config.rehearsal.answer=0",
+        )
         require(
             0 < rehearsal.mask_ratio < 1, f"config.rehearsal.mask_ratio must be in (0, 1), not {rehearsal.mask_ratio}"
         )
