@@ -286,7 +286,7 @@ def test_a_config_without_any_loss_is_one_line():
             tiny(**changes)
     tiny(rehearsal__answer=0)
     tiny(rehearsal__answer=0, rehearsal__answer_after=4)
-    with pytest.raises(MemjaxError, match="answer_after 4 is not below config.training.steps 4: answers would never"):
+    with pytest.raises(MemjaxError, match=r"answer_after 4 is not below config\.training\.steps 4"):
         tiny(rehearsal__answer_after=4)
 
 
