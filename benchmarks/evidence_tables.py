@@ -36,6 +36,19 @@ def slots(found: dict) -> list[str]:
     return lines
 
 
+def recollected(found: dict) -> list[str]:
+    """Which share of hidden items is named, by how many segments were written since, and over all ages."""
+    rows = {row: runs for row, runs in by_row(found["runs"]).items() if all(run.get("recollected") for run in runs)}
+    ages = sorted({int(age) for runs in rows.values() for run in runs for age in run["recollected"]})
+    head = ["", *(f"age {age} %" for age in ages), "all %", "seeds"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for row, runs in rows.items():
+        shares = [[run["recollected"][str(age)]["accuracy"] for run in runs] for age in ages]
+        cells = [row, *map(percent, (*shares, [mean(run) for run in zip(*shares, strict=True)])), str(len(runs))]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
 def gradients(found: dict) -> list[str]:
     """How hard each loss pulls at the memory of a run, and the cosines between these pulls."""
     first = next(iter(found["runs"].values()))
