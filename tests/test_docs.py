@@ -185,14 +185,14 @@ def test_steps_are_told_of_each_run_whose_curve_is_kept(tools):
     ]
 
 
-
-def test_what_is_recollected_is_told_by_age_and_over_all_ages():
+def test_what_is_recollected_is_told_by_age_and_over_all_ages(tools):
     shares = [{"0": {"accuracy": 0.2}, "1": {"accuracy": 0.4}}, {"0": {"accuracy": 0.3}, "1": {"accuracy": 0.5}}]
     runs = {str(i): {"row": "dot", "seed": i, "recollected": share} for i, share in enumerate(shares)}
     runs["none"] = {"row": "none", "seed": 0}  # which was not rehearsed
     head, _, *lines = tools("evidence_tables").recollected({"runs": runs})
     assert head == "|  | age 0 % | age 1 % | all % | seeds |"
     assert lines == ["| dot | 25.0 ± 7.1 | 45.0 ± 7.1 | 35.0 ± 7.1 | 2 |"]
+
 
 def test_what_memories_learned_is_told_for_the_right_one(tools):
     """Against a reading of the file of its own."""
