@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import jax
 import numpy as np
 
 from memjax.errors import MemjaxError, require
@@ -66,11 +67,17 @@ def _has_items(stream: Any) -> bool:
 
 
 def array_of(values: Any, what: str) -> np.ndarray:
-    """Numbers that a user gives, as an array. Raises `MemjaxError`, which says what they are to be, for ragged ones."""
+    """Numbers that a user gives, as an array.
+
+    Raises:
+        MemjaxError: which says what they are to be, for lists of several lengths and for traced ones.
+    """
     try:
         return np.asarray(values)
     except ValueError:  # vectors of several widths
         raise MemjaxError(f"{what}, not lists of several lengths") from None
+    except jax.errors.TracerArrayConversionError:  # how many there are, a traced program cannot depend on
+        raise MemjaxError(f"{what}, not traced ones; inside jit give stream and mask as arrays") from None
 
 
 def _power(least: int) -> int:

@@ -9,16 +9,17 @@ import math
 import stat
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, wraps
 from pathlib import Path
 from typing import cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax.errors import FlaxError
 
-from memjax.errors import MemjaxError, is_too_large, remark, require
+from memjax.errors import MemjaxError, is_too_large, one_line, remark, require
 from memjax.files import replacing
 from memjax.models import MemoryModel
 from memjax.packing import array_of, pack
@@ -118,6 +119,20 @@ def write(
     return _write(model, params, states, *(jnp.asarray(x) for x in (rows, stream, mask)))
 
 
+def _of_these_params(run: Callable) -> Callable:
+    """What Flax raises for parameters of another model, as one `MemjaxError`."""
+
+    @wraps(run)
+    def guarded(*args: Any) -> Any:
+        try:
+            return run(*args)
+        except FlaxError as error:
+            raise MemjaxError(f"these params are not this model's: {one_line(error)}") from error
+
+    return guarded
+
+
+@_of_these_params
 @partial(jax.jit, static_argnums=0)
 def _write(model: MemoryModel, params: Params, states: State, rows: Array, stream: Array, mask: Array) -> State:
     def one(state, stream, mask):
@@ -128,6 +143,7 @@ def _write(model: MemoryModel, params: Params, states: State, rows: Array, strea
     return jax.tree.map(lambda leaf, new: leaf.at[rows].set(new, mode="drop"), states, written)
 
 
+@_of_these_params
 def _initial_state(model: Any, params: Any) -> State:
     require(isinstance(model, MemoryModel), f"streaming needs a MemoryModel, not {type(model).__name__}")
     given = isinstance(params, Mapping) and "params" in params
@@ -186,6 +202,7 @@ def answer(
     return _answer(model, params, states, jnp.asarray(rows), jnp.asarray(queries), texts)
 
 
+@_of_these_params
 @partial(jax.jit, static_argnums=0)
 def _answer(
     model: MemoryModel, params: Params, states: State, rows: Array, queries: Array, candidates: Array | None
@@ -210,6 +227,7 @@ def save(path: str | Path, states: State) -> None:
     """
     _count(states)
     leaves = {_name(place): np.asarray(leaf) for place, leaf in jax.tree.leaves_with_path(states)}
+    leaves = {name: leaf.view(_stored(leaf.dtype)) for name, leaf in leaves.items()}
     with replacing(Path(path)) as file:
         np.savez(file, allow_pickle=False, **cast(Any, leaves))
 
@@ -244,8 +262,14 @@ def load(path: str | Path, model: MemoryModel, params: Params) -> State:
         raise
     except DAMAGE:
         raise MemjaxError(f"{path} holds no states, or is damaged; give another file") from None
-    _remark_on_nan(path, list(found.values()))
-    return jax.tree.unflatten(structure, [jnp.asarray(found[name]) for name in names])
+    leaves = [found[name].view(leaf.dtype) for name, leaf in names.items()]
+    _remark_on_nan(path, leaves)
+    return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves])
+
+
+def _stored(dtype: np.dtype) -> np.dtype:
+    """As what a file holds it: NumPy's format has no bfloat16, whose bits are whole numbers there."""
+    return np.dtype(f"u{dtype.itemsize}") if dtype.kind == "V" else dtype
 
 
 def _check_headers(path: str | Path, archive: zipfile.ZipFile, names: dict[str, Any], length: int) -> None:
@@ -263,7 +287,7 @@ def _check_headers(path: str | Path, archive: zipfile.ZipFile, names: dict[str, 
             read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
             shape, _, dtype = read(member)
             size = member.tell() + math.prod(shape) * dtype.itemsize
-        same = len(shape) > 0 and shape[1:] == leaf.shape and dtype == leaf.dtype
+        same = len(shape) > 0 and shape[1:] == leaf.shape and dtype == _stored(leaf.dtype)
         require(same, f"{path} holds the states of another memory, or of one of other sizes")
         streams.add(shape[0])
         stored = info.compress_type == zipfile.ZIP_STORED and info.file_size == info.compress_size == size <= length
@@ -272,7 +296,7 @@ def _check_headers(path: str | Path, archive: zipfile.ZipFile, names: dict[str, 
 
 
 def _remark_on_nan(path: str | Path, leaves: list[np.ndarray]) -> None:
-    floats = [leaf.reshape(len(leaf), -1) for leaf in leaves if np.issubdtype(leaf.dtype, np.inexact)]
+    floats = [leaf.reshape(len(leaf), -1) for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.inexact)]
     broken = np.flatnonzero(sum(np.isnan(leaf).any(1) for leaf in floats))
     if broken.size:
         named = ", ".join(map(str, broken[:10])) + (", .." if broken.size > 10 else "")

@@ -13,15 +13,16 @@ from pathlib import Path
 
 import jax
 import pytest
-from training.tiny import CONFIGS, TINY, flags
+from training.tiny import CONFIGS, TINY, flags, mapping
 
 import memjax
 from memjax import cli, memories, tasks
-from memjax.commands.evaluate_command import evaluation_file
+from memjax.commands.evaluate_command import _changed, evaluation_file
 from memjax.commands.train_command import yardsticks
+from memjax.config.overrides import override
 from memjax.errors import MemjaxError
 from memjax.experiments.conversation import Conversation
-from memjax.experiments.reading import read_config
+from memjax.experiments.reading import from_mapping, read_config
 from memjax.files import read_entries, read_object
 from memjax.training import compile_cache, experiment, runs
 
@@ -135,6 +136,19 @@ def test_another_evaluation_stands_beside_the_first_and_not_over_it(trained, tmp
     assert "needs no data" in refused(capsys, "evaluate", folder, "--data_dir=data")
     message = refused(capsys, "evaluate", folder, "--config.task.queries=5")
     assert "these settings of the task make another model" in message and "delete" not in message
+
+
+def test_a_run_is_not_tested_on_what_it_was_trained_on():
+    config = from_mapping(mapping("noisy", file="retention", sizes={}))
+    assert _changed(config, ["--config.task.test=7"], None).task.test == 7
+    for name in ("train", "valid"):  # episodes are numbered through
+        with pytest.raises(MemjaxError, match=f"config.task.{name} decides which examples are for training"):
+            _changed(config, [f"--config.task.{name}=100"], None)
+
+
+def test_a_setting_with_the_name_of_a_method_is_one_line():
+    with pytest.raises(MemjaxError, match=r"--config\.task\.items cannot be given: a ConfigDict has a method"):
+        override({"task": {"items": 3}}, ["--config.task.items=4"], lambda settings, name: None)
 
 
 def test_every_way_to_evaluate_a_run_has_a_file_of_its_own():

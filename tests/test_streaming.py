@@ -304,6 +304,43 @@ def test_a_damaged_or_foreign_file_is_one_clear_line_and_runs_nothing(kind, tmp_
     assert "\n" not in str(caught.value)
 
 
+def test_states_in_bfloat16_come_back_from_a_file_and_nan_is_seen(tmp_path, capsys):
+    model, params, *_ = made()
+    params = jax.tree.map(lambda x: x.astype(jnp.bfloat16), params)
+    states = streaming.start(model, params, 2)
+    assert {leaf.dtype for leaf in jax.tree.leaves(states)} >= {jnp.dtype(jnp.bfloat16)}
+    states = jax.tree.map(lambda x: x.at[1].set(jnp.nan) if x.dtype == jnp.bfloat16 else x, states)
+    streaming.save(tmp_path / "users.npz", states)
+    bits = [
+        [np.asarray(leaf).view(np.uint8) for leaf in jax.tree.leaves(each)]
+        for each in (states, streaming.load(tmp_path / "users.npz", model, params))
+    ]
+    assert_same(*bits)
+    assert "the states of 1 of 2 streams are NaN (1)" in capsys.readouterr().err
+
+
+def test_parameters_of_another_model_are_one_clear_line():
+    model, params, *_ = made()
+    stream, mask = streams()
+    states, rows = streaming.start(model, params, 2), jnp.arange(2)
+    for other in (made("dnc")[1], {"params": {}}):
+        for call in (
+            lambda other=other: streaming.start(model, other, 2),
+            lambda other=other: streaming.write(model, other, states, rows, stream[:2], mask[:2]),
+            lambda other=other: streaming.answer(model, other, states, rows, rows),
+        ):
+            with pytest.raises(MemjaxError, match="these params are not this model's") as caught:
+                call()
+            assert "\n" not in str(caught.value)
+
+
+def test_inside_jit_streams_of_any_lengths_are_one_clear_line():
+    model, params, *_ = made()
+    states = streaming.start(model, params, 2)
+    with pytest.raises(MemjaxError, match="rows are numbers, not traced ones; inside jit give stream and mask as arr"):
+        jax.jit(lambda rows: streaming.write(model, params, states, rows, [[1], [2]]))(jnp.arange(2))
+
+
 def test_the_states_of_another_memory_are_refused(tmp_path):
     model, params, *_ = made()
     streaming.save(tmp_path / "users.npz", streaming.start(model, params, 2))

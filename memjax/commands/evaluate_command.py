@@ -69,7 +69,14 @@ def evaluation_file(split: str, data_dir: str | None, changes: Sequence[str]) ->
 def _changed(config: Any, changes: Sequence[str], data_dir: str | None) -> Any:
     settings = override(to_mapping(config), changes, lambda settings, name: None)
     place_data(settings, data_dir)
-    return from_mapping(settings)
+    changed = from_mapping(settings)
+    for name in getattr(config.task, "divides", ()):
+        require(
+            getattr(changed.task, name) == getattr(config.task, name),
+            f"config.task.{name} decides which examples are for training: the test would have some that the run has "
+            "learned from; train another run with it",
+        )
+    return changed
 
 
 def _check_same(config: Any, other: Experiment) -> None:

@@ -58,10 +58,11 @@ def read_clicks(path: Path) -> ClickLog:
     Raises:
         MemjaxError: for a file that is missing or damaged, and for a line that is not as it must be.
     """
-    if path.suffix == ".parquet":
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes[-1:] == [".parquet"]:
         columns = read_columns(path, {"user": "names", "item": "names"}, {"time": "times"})
         return _in_order(path, "clicks", *columns.values())
-    form = _RATINGS if ".csv" in path.suffixes else _SEQUENCES
+    form = _RATINGS if ".csv" in suffixes else _SEQUENCES
     require(
         guarded(path, path.exists),
         f"there is no {path}; put it there, or name its folder with --data_dir=FOLDER ({form.origin})",
@@ -87,7 +88,9 @@ def _in_order(path: Path, what: str, users: np.ndarray, items: np.ndarray, times
 
 def _columns(path: Path, text: str, form: _Format) -> np.ndarray:
     """The whole numbers of a file, `[columns, lines]`."""
-    lines = text.removeprefix("\ufeff").rstrip("\r\n").split("\n")  # Excel writes a mark in front
+    text = text.removeprefix("\ufeff")  # Excel writes a mark in front
+    require(text.strip(), f"{path} has no clicks; a line is {form.line!r}")
+    lines = text.rstrip("\r\n").split("\n")
     if form.header is not None:
         found = lines.pop(0).removesuffix("\r")
         require(found == form.header, f"{path} begins with {found[:60]!r}, not with {form.header!r}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -35,11 +35,13 @@ class EpisodicSpec:
         valid: episodes that are generated.
         test: episodes that are generated.
         seed: of what is generated.
+        divides: settings that decide which examples are in which split.
 
     Raises:
         MemjaxError: for what is out of range.
     """
 
+    divides: ClassVar = ("train", "valid")  # what is generated is numbered through
     kind: Literal["file", "noisy", "large"]
     folder: str
     task: int

@@ -74,7 +74,14 @@ def read_streams(folder: Path) -> FileStreams:
     )
     require(not (files and whole), f"{folder} has both streams/*.npy and streams.parquet; leave one of them")
     found, notes = ({file.stem: _npy(file) for file in files}, ()) if files else _parquet(table)
-    found = {unicodedata.normalize("NFC", name): items for name, items in found.items()}
+    plain = {unicodedata.normalize("NFC", name): items for name, items in found.items()}
+    for name in found:
+        other = unicodedata.normalize("NFC", name)
+        require(
+            name == other or other not in found,
+            f"two streams of {folder} are called {other!r}, in other forms of Unicode; give both one, or two names",
+        )
+    found = plain
     empty = [name for name, items in found.items() if not len(items)]
     if empty:
         notes = (*notes, f"{len(empty):,} of {len(found):,} streams are left out: they have no items")

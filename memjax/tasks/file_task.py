@@ -87,7 +87,10 @@ class FileTask:
             self.item_names = tuple(self.items.tolist())
         else:
             # In float64: in float32 a mean over many is off, and a number that never changes has a spread.
-            self.mean, spread = read.mean(0, dtype=np.float64), read.std(0, dtype=np.float64)
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.mean, spread = read.mean(0, dtype=np.float64), read.std(0, dtype=np.float64)
+            finite = np.isfinite(self.mean) & np.isfinite(spread)
+            require(finite.all(), f"the vectors of {folder} have numbers too large to be squared; make them smaller")
             self.spread = np.where(spread > 1e-12 * np.abs(self.mean), spread, 1)
             self.item_names = tuple(f"{number:.6g}" for number in (*self.mean, *self.spread))
         cut = sum(question.after > spec.length for question in every)
@@ -144,6 +147,10 @@ class FileTask:
             return ((items - self.mean) / self.spread).astype(np.float32)
         same = (items.dtype.kind == "U") == (self.items.dtype.kind == "U")
         require(same, f"items are of type {self.items.dtype} in {self.spec.data_dir}, not {items.dtype}")
+        if self.items.dtype.kind != "U" and items.size:
+            require(items.dtype.kind in "iu", f"items are whole numbers, not {items.dtype}")
+            require(items.max() < 2**63, "items are below 2^63")  # as unsigned ones they would be compared as floats
+            items = items.astype(np.int64)
         places = np.minimum(np.searchsorted(self.items, items), len(self.items) - 1)
         return np.where(self.items[places] == items, places + 1, UNKNOWN).astype(np.int32)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -26,11 +26,13 @@ class LearnersSpec:
         length: the most steps of a stream, at most 65536; a student who has more is read afresh after each `length`.
         segment: N, and how many problems are asked each time.
         data_dir: the folder of the files.
+        divides: settings that decide which examples are in which split.
 
     Raises:
         MemjaxError: for what is out of range.
     """
 
+    divides: ClassVar = ("fold",)
     file: Literal["assist2017", "statics2011"]
     fold: int
     length: int

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -36,11 +36,13 @@ class MazeSpec:
         valid: how many episodes.
         test: episodes of each length, or of each set of random mazes.
         seed: of what is drawn.
+        divides: settings that decide which examples are in which split.
 
     Raises:
         MemjaxError: for what is out of range.
     """
 
+    divides: ClassVar = ("generated",)  # without, the archive's are for training too
     kind: Literal["imaze", "single_indicator"]
     train_lengths: str
     test_lengths: str

@@ -11,7 +11,7 @@ from memjax.tasks.text import guarded
 # What a column holds, by what is asked for, as errors say it.
 _SAID = {
     "names": "whole numbers or words",
-    "times": "whole numbers, other numbers, dates or times",
+    "times": "whole numbers, other numbers, dates or timestamps",
     "items": "whole numbers, words, or lists of numbers",
 }
 
@@ -36,11 +36,12 @@ def read_columns(path: Path, needed: dict[str, str], optional: dict[str, str]) -
         raise MemjaxError(f"{path} needs pyarrow: pip install 'memjax[parquet]'") from None
     require(guarded(path, path.exists), f"there is no {path}; put it there, or name its folder with --data_dir=FOLDER")
     try:
-        names = pyarrow.parquet.read_schema(path).names
+        schema = pyarrow.parquet.read_schema(path)
+        names = schema.names
         for name in needed:
             require(name in names, f"{path} has no column {name!r}; it has {', '.join(names)}")
         for name in optional:  # left out, the rows would be taken as they lie
-            near = [other for other in names if other.lower() in (name, f"{name}s", f"{name}stamp", f"date{name}")]
+            near = [other for other in names if other not in needed and _may_be(schema.field(other).type, other, name)]
             require(
                 name in names or not near,
                 f"{path} has no column {name!r}, but {', '.join(near)}: name it {name!r} to sort by it, or drop it",
@@ -51,6 +52,14 @@ def read_columns(path: Path, needed: dict[str, str], optional: dict[str, str]) -
         return {name: _column(f"{path}: {name!r}", table[name], holds) for name, holds in wanted.items()}
     except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
         raise MemjaxError(f"{path} cannot be read: {one_line(error)}") from None
+
+
+def _may_be(kind: Any, column: str, name: str) -> bool:
+    """Whether a column of another name may hold what is sought, which is a time."""
+    from pyarrow import types
+
+    called = column.lower() in (name, f"{name}s", f"{name}stamp", f"date{name}", "ts", "date")
+    return called or types.is_timestamp(kind) or types.is_date(kind)
 
 
 def _column(place: str, values: Any, holds: str) -> np.ndarray:
@@ -67,7 +76,10 @@ def _column(place: str, values: Any, holds: str) -> np.ndarray:
         require(numbers.max() < 2**63, f"{place} has whole numbers of 2^63 or more")
         return numbers.astype(np.int64)
     if holds != "times" and (types.is_string(kind) or types.is_large_string(kind)):
-        return np.array(values.to_pylist(), str)
+        words = values.to_pylist()
+        # NumPy's words end before it: two would become one.
+        require(not any(word.endswith("\0") for word in words), f"{place} has words that end in a NUL; mend them")
+        return np.array(words, str)
     if holds == "times" and (types.is_floating(kind) or types.is_timestamp(kind) or types.is_date(kind)):
         times = values.to_numpy()
         unknown = np.isnan(times) if types.is_floating(kind) else np.isnat(times)

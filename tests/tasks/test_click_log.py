@@ -55,12 +55,23 @@ def test_parquet_is_sorted_by_time_whatever_times_and_items_are(unit, words, tmp
             assert read_clicks(tmp_path / "log.parquet").items.tolist() == [1, 0, 3, 2, 2, 0]
 
 
-@pytest.mark.parametrize("name", ["timestamp", "Time", "times"])
+@pytest.mark.parametrize("name", ["timestamp", "Time", "times", "ts", "seen"])
 def test_a_column_of_times_of_another_name_is_not_passed_over(name, tmp_path):
-    table = {"user": [1, 1], "item": [2, 3], name: [5, 4]}
+    times = pyarrow.array([5, 4], pyarrow.timestamp("s") if name == "seen" else pyarrow.int64())
+    table = {"user": [1, 1], "item": [2, 3], name: times}
     pyarrow.parquet.write_table(pyarrow.table(table), tmp_path / "log.parquet")
     with pytest.raises(MemjaxError, match=f"has no column 'time', but {name}: name it 'time' to sort by it"):
         read_clicks(tmp_path / "log.parquet")
+
+
+def test_words_that_numpy_would_take_for_one_are_refused_and_suffixes_may_be_capitals(tmp_path):
+    pyarrow.parquet.write_table(pyarrow.table({"user": [1, 1], "item": ["a", "b"]}), tmp_path / "log.PARQUET")
+    assert read_clicks(tmp_path / "log.PARQUET").vocabulary == ("a", "b")
+    pyarrow.parquet.write_table(pyarrow.table({"user": [1, 1], "item": ["a\0", "a"]}), tmp_path / "log.parquet")
+    with pytest.raises(MemjaxError, match="'item' has words that end in a NUL"):
+        read_clicks(tmp_path / "log.parquet")
+    (tmp_path / "log.CSV").write_text(HEADER + "1,2,3,4\n")
+    assert read_clicks(tmp_path / "log.CSV").vocabulary == (2,)
 
 
 def test_a_mark_in_front_and_empty_lines_at_the_end_are_passed_over(tmp_path):
@@ -76,7 +87,7 @@ def test_a_mark_in_front_and_empty_lines_at_the_end_are_passed_over(tmp_path):
         ("a" * 5000 + ".parquet", r"cannot be read: .*File name too long"),
         ("no.csv.gz", r"there is no .*; put it there, .*\(ratings\.csv is that of MovieLens"),
         (".", "is no regular file|cannot be read"),
-        ("empty.txt", r"line 1 of .*empty\.txt is '', not 'user item'"),
+        ("empty.txt", r"empty\.txt has no clicks; a line is 'user item'"),
         ("three.txt", r"line 2 of .*three\.txt is '1 2 3', not 'user item'"),
         ("word.txt", r"line 3 of .*word\.txt is '1 x', not 'user item' in whole numbers"),
         ("huge.txt", r"line 1 of .*huge\.txt is '1 9{38}', not"),

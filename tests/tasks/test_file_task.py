@@ -300,6 +300,38 @@ def test_a_folder_that_lacks_something_is_one_clear_line(tmp_path, monkeypatch):
         create(tmp_path)
 
 
+def test_streams_whose_names_look_the_same_are_refused(tmp_path):
+    folder_of(tmp_path)
+    for name in ("caf\u00e9", "cafe\u0301"):
+        np.save(tmp_path / "streams" / f"{name}.npy", np.arange(3))
+    with pytest.raises(MemjaxError, match=r"two streams of .* are called 'café', in other forms of Unicode"):
+        create(tmp_path)
+
+
+def test_ids_of_any_whole_type_are_encoded_as_the_file_was(tmp_path):
+    made, _ = folder_of(tmp_path)
+    made["s0"] = np.array([2**60, 2**60 + 1, 2**60 + 2], np.uint64)  # which are one number as floats
+    np.save(tmp_path / "streams" / "s0.npy", made["s0"])
+    write(tmp_path, [{"stream": f"s{i}", "query": "where", "answer": PLACES[i % 3]} for i in range(30)])
+    task = create(tmp_path)
+    for items in made.values():
+        assert task.encode(items.astype(np.uint64)).tolist() == task.encode(items.astype(np.int64)).tolist()
+    assert task.encode(np.array([])).tolist() == []
+    for wrong, words in ((np.array([5.0, math.nan]), "not float64"), (np.array([2**63], np.uint64), "below 2\\^63")):
+        with pytest.raises(MemjaxError, match=words):
+            task.encode(wrong)
+
+
+@pytest.mark.filterwarnings("error")
+def test_vectors_too_large_to_be_scaled_are_refused(tmp_path):
+    made, _ = folder_of(tmp_path, "vectors")
+    for name in made:
+        np.save(tmp_path / "streams" / f"{name}.npy", np.full((3, 2), 1e300 if name < "s2" else -1e300))
+    write(tmp_path, [{"stream": name, "query": "where", "answer": PLACES[i % 3]} for i, name in enumerate(made)])
+    with pytest.raises(MemjaxError, match="numbers too large to be squared"):
+        create(tmp_path)
+
+
 @given(place=st.integers(0, 10**6), byte=st.integers(0, 255), kind=st.sampled_from(["ids", "vectors", "parquet"]))
 @settings(max_examples=100, deadline=None)
 def test_a_folder_with_any_byte_changed_is_read_or_refused_in_one_line(tmp_path_factory, place, byte, kind):

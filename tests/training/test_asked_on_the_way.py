@@ -18,10 +18,11 @@ from memjax.errors import MemjaxError
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import from_mapping
 from memjax.experiments.stream_qa.answer_measures import measure_answer, shown_question
-from memjax.experiments.stream_qa.rehearsal_objective import answer_objective, init_params, of_other_rows
+from memjax.experiments.stream_qa.rehearsal_objective import _rehearsed, answer_objective, init_params, of_other_rows
 from memjax.experiments.stream_qa.shown_examples import shown_examples
 from memjax.experiments.stream_qa.stream_qa_models import build, build_sampler
 from memjax.files import read_entries
+from memjax.memories import Slots
 from memjax.tasks import TaskShape
 from memjax.training import experiment
 from memjax.training.evaluate import make_evaluator
@@ -141,6 +142,24 @@ def test_the_loss_and_the_measures_are_those_of_the_questions_one_by_one(setting
     assert sums.correct.sum() == sum(row["accuracy"] for row in rows)
     assert (sums.clicks.label == np.where(batch["asked"], batch["label"], -1)).all()
     np.testing.assert_allclose(sums.clicks.score, logits[..., 1] - logits[..., 0], atol=1e-4)
+
+
+def test_what_is_rehearsed_was_asked_after_something_was_read():
+    """Questions before the first item, and behind segments of padding, have slots that hold nothing."""
+    mask = jnp.arange(4)[:, None] > jnp.zeros((1, 2))  # the first of four segments is padding
+    example = {"stream": jnp.zeros((4, 2), int), "mask": mask, "query": jnp.zeros((4, 3), int)}
+    example |= {"after": jnp.arange(4), "asked": jnp.ones((4, 3), bool)}
+    states = Slots(jnp.arange(4.0)[:, None, None], jnp.ones((4, 1), bool))
+    drawn = jax.vmap(lambda key: _rehearsed(states, example | {"key": key}))(jax.random.split(jax.random.key(0), 99))
+    assert set(np.unique(drawn[0].values)) == {2, 3}
+    assert (np.asarray(drawn[2]).any((1, 2))).all()
+
+
+def test_the_same_stream_is_no_other_stream():
+    stream = jnp.array([[[1, 2]], [[1, 2]], [[1, 3]]])
+    batch = of_other_rows({"stream": stream, "mask": jnp.ones((3, 1, 2), bool)})
+    assert batch["other_stream"].tolist() == [[[1, 3]], [[1, 2]], [[1, 2]]]
+    assert batch["other_mask"].any((1, 2)).tolist() == [True, False, True]
 
 
 def test_a_split_is_measured_by_tags_of_its_questions(settings):

@@ -242,6 +242,16 @@ def test_buckets_are_those_of_the_train_split():
     assert borders_of(Counting(), layout_of(Counting())) == ()
 
 
+def test_candidates_are_not_cut_where_there_are_as_many_as_times_to_ask():
+    asked = np.arange(4)[None, :, None] < np.full((2, 1, 3), 2)
+    batch = {"stream": np.zeros((2, 8, 5), int), "mask": np.arange(8)[None, :, None] < np.full((2, 1, 5), 4)}
+    batch |= {"asked": asked, "after": np.ones((2, 4), int), "query": np.zeros((2, 4, 3, 2), int)}
+    batch |= {"label": np.zeros((2, 4, 3), int), "candidates": np.zeros((2, 4, 3), int)}
+    shapes = {name: x.shape for name, x in cut_to(batch, 4).items()}
+    assert shapes["candidates"] == (2, 4, 3) and shapes["label"] == shapes["asked"] == (2, 2, 3)
+    assert shapes["after"] == (2, 2) and shapes["query"] == (2, 2, 3, 2)
+
+
 def test_a_batch_has_the_shape_of_its_bucket_and_all_of_its_examples():
     task = Lengthy(train=25)
     with in_buckets(task) as data:

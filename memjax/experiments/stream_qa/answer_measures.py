@@ -101,6 +101,12 @@ def trimmed(batch: Batch) -> Batch:
     return cut_to(batch, -(-longest // quarter) * quarter)
 
 
+def of_each_question(batch: Batch) -> list[str]:
+    """What a batch that is asked on the way has for each of its questions. Candidates are those of all."""
+    others = ("stream", "mask", "candidates")
+    return [name for name, x in batch.items() if x.shape[:3] == batch["asked"].shape and name not in others]
+
+
 def cut_to(batch: Batch, segments: int) -> Batch:
     """The batch without the segments behind the first so many, and without the questions that only these had room for.
 
@@ -121,6 +127,5 @@ def cut_to(batch: Batch, segments: int) -> Batch:
         total, times = batch["mask"].shape[1], batch["asked"].shape[1]
         kept = -(-times * segments // total)
         if not batch["asked"][:, kept:].any():
-            asked = [name for name, x in batch.items() if x.shape[:3] == batch["asked"].shape or name == "after"]
-            cut |= {name: batch[name][:, :kept] for name in asked if name not in cut}
+            cut |= {name: batch[name][:, :kept] for name in ("after", *of_each_question(batch))}
     return batch | cut

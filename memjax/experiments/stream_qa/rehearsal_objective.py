@@ -131,12 +131,17 @@ def rehearsal_objective(
 
 
 def _rehearsed(slots: Slots, example: Example) -> tuple[Slots, Array, Array, Array]:
-    """The slots of one question with what they have read, and the question: of several, one that is drawn."""
+    """The slots of one question with what they have read, and the question: of several, one that is drawn from those
+    before which something was read.
+    """
     stream, mask, query = example["stream"], example["mask"], example["query"]
     if "after" not in example:
         return slots, stream, mask, query
     tickets = jax.random.uniform(jax.random.fold_in(example["key"], 4), example["asked"].shape)
-    time, question = jnp.divmod(jnp.where(example["asked"], tickets, -1).argmax(), tickets.shape[1])
+    items = jnp.append(0, jnp.cumsum(mask.sum(-1)))[example["after"]]
+    time, question = jnp.divmod(
+        jnp.where(example["asked"] & (items > 0)[:, None], tickets, -1).argmax(), tickets.shape[1]
+    )
     read = jnp.arange(len(mask)) < example["after"][time]
     return jax.tree.map(lambda x: x[time], slots), stream, mask & read[:, None], query[time, question]
 
@@ -149,9 +154,13 @@ def of_other_rows(batch: Example) -> Example:
 
     Returns:
         Beside what it has `other_stream` and `other_mask`, the stream of each row's neighbour, from which negatives
-        take items; where streams are asked on the way `asked_mean`, how many questions a stream has in the mean.
+        take items, none where it is the same stream; where streams are asked on the way `asked_mean`, how many
+        questions a stream has in the mean.
     """
     batch = batch | {f"other_{name}": jnp.roll(batch[name], 1, axis=0) for name in ("stream", "mask")}
+    # Two questions about one stream may be neighbours: what "never occurred" would be of the stream itself.
+    alike = (batch["stream"] == batch["other_stream"]).reshape(len(batch["stream"]), -1).all(1)
+    batch["other_mask"] &= ~alike[:, None, None]
     if "asked" in batch:
         mean = batch["asked"].sum((1, 2), dtype=jnp.float32).mean()
         batch |= {"asked_mean": jnp.broadcast_to(mean, batch["asked"].shape[:1])}

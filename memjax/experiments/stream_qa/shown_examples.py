@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from memjax.experiments.stream_qa.answer_measures import shown_question
+from memjax.experiments.stream_qa.answer_measures import of_each_question, shown_question
 from memjax.tasks import Task
 from memjax.typing import Split
 
@@ -28,7 +28,7 @@ def shown_examples(task: Task, split: Split, predictions: np.ndarray) -> dict[st
     indices = np.sort(rng.choice(size, min(COUNTED, size), replace=False))
     batch = task.examples(split, indices)
     if "asked" in batch:
-        several = [name for name, x in batch.items() if x.shape[:3] == batch["asked"].shape and name != "stream"]
+        several = of_each_question(batch)
         every, place = np.arange(len(indices)), [shown_question(*one) for one in zip(batch["asked"], batch["query"])]
         flat = {name: batch[name].reshape(len(every), batch["asked"][0].size, -1) for name in several}
         batch |= {name: x[every, place].reshape(len(every), *batch[name].shape[3:]) for name, x in flat.items()}
