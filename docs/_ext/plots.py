@@ -13,6 +13,8 @@ import matplotlib.pyplot as plt
 
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "memjax", "font.size": 9, "axes.spines.top": False}
 STYLE |= {"axes.spines.right": False}
+# Rows of evidence, small, whose slots are drawn; the tables have them all.
+COMPARED = ("rehearsal", "additive scores", "dot scores", "continual", "dnc")
 
 
 def draw(folder: Path) -> None:
@@ -62,16 +64,16 @@ def _cost():
     return figure
 
 
-def _with(key: str) -> dict[str, list[dict]]:
-    """The rows of evidence, small, whose runs have a measurement."""
+def _with(key: str, shown: tuple[str, ...]) -> dict[str, list[dict]]:
+    """Of these rows of evidence, small, the runs that have a measurement."""
     rows = tables_of_runs.by_row(results_tables.load("evidence_small")["runs"])
-    return {row: found for row, runs in rows.items() if (found := [run for run in runs if key in run])}
+    return {row: [run for run in rows[row] if key in run] for row in shown}
 
 
 def _recollected():
     """The share of hidden items that are recollected, by how many segments were written after; mean over the seeds."""
     figure, panel = plt.subplots(figsize=(8, 3.4))
-    for row, runs in _with("recollected").items():
+    for row, runs in _with("recollected", (*COMPARED, "random sampler", "rehearsal first")).items():
         ages = sorted(map(int, runs[0]["recollected"]))
         shares = [100 * sum(run["recollected"][str(age)]["accuracy"] for run in runs) / len(runs) for age in ages]
         panel.plot(ages, shares, marker="o", markersize=4, lw=1.5, label=row)
@@ -83,7 +85,7 @@ def _recollected():
 
 def _cosines():
     """How alike what two slots hold is, of the first seed of each row."""
-    rows = _with("slot_cosines")
+    rows = _with("slot_cosines", COMPARED)
     figure, panels = plt.subplots(1, len(rows), figsize=(2.6 * len(rows) + 0.6, 2.8), squeeze=False)
     for panel, (row, runs) in zip(panels[0], rows.items(), strict=True):
         drawn = panel.imshow(runs[0]["slot_cosines"], vmin=0, vmax=1, cmap="cividis")
