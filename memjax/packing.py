@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import jax
 import numpy as np
 
 from memjax.errors import MemjaxError, require
@@ -76,7 +75,7 @@ def array_of(values: Any, what: str) -> np.ndarray:
         return np.asarray(values)
     except ValueError:  # vectors of several widths
         raise MemjaxError(f"{what}, not lists of several lengths") from None
-    except jax.errors.TracerArrayConversionError:  # how many there are, a traced program cannot depend on
+    except TypeError:  # how many there are, a traced program cannot depend on
         raise MemjaxError(f"{what}, not traced ones; inside jit give stream and mask as arrays") from None
 
 

@@ -9,19 +9,19 @@ import math
 import stat
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial, wraps
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax.errors import FlaxError
 
-from memjax.errors import MemjaxError, is_too_large, one_line, remark, require
+from memjax.errors import MemjaxError, is_too_large, remark, require
 from memjax.files import replacing
 from memjax.models import MemoryModel
+from memjax.models.own_params import own_params
 from memjax.packing import array_of, pack
 from memjax.tasks.stream_task import check_ids
 from memjax.typing import Any, Array, Bool, Float, Int, Params, Shaped, State
@@ -116,23 +116,10 @@ def write(
         else:
             _check_ids("the stream has items", real, model.shape.items)
 
-    return _write(model, params, states, *(jnp.asarray(x) for x in (rows, stream, mask)))
+    with own_params():
+        return _write(model, params, states, *(jnp.asarray(x) for x in (rows, stream, mask)))
 
 
-def _of_these_params(run: Callable) -> Callable:
-    """What Flax raises for parameters of another model, as one `MemjaxError`."""
-
-    @wraps(run)
-    def guarded(*args: Any) -> Any:
-        try:
-            return run(*args)
-        except FlaxError as error:
-            raise MemjaxError(f"these params are not this model's: {one_line(error)}") from error
-
-    return guarded
-
-
-@_of_these_params
 @partial(jax.jit, static_argnums=0)
 def _write(model: MemoryModel, params: Params, states: State, rows: Array, stream: Array, mask: Array) -> State:
     def one(state, stream, mask):
@@ -143,12 +130,12 @@ def _write(model: MemoryModel, params: Params, states: State, rows: Array, strea
     return jax.tree.map(lambda leaf, new: leaf.at[rows].set(new, mode="drop"), states, written)
 
 
-@_of_these_params
 def _initial_state(model: Any, params: Any) -> State:
     require(isinstance(model, MemoryModel), f"streaming needs a MemoryModel, not {type(model).__name__}")
     given = isinstance(params, Mapping) and "params" in params
     require(given, f"params must be what init made, not {params!r:.40}")
-    return model.apply(params, method="initial_state")
+    with own_params():
+        return model.apply(params, method="initial_state")
 
 
 def _count(states: State) -> int:
@@ -199,10 +186,10 @@ def answer(
             _check_ids("questions and candidates have ids", np.asarray(texts), model.shape.queries)
 
     texts = None if candidates is None else jnp.asarray(candidates)
-    return _answer(model, params, states, jnp.asarray(rows), jnp.asarray(queries), texts)
+    with own_params():
+        return _answer(model, params, states, jnp.asarray(rows), jnp.asarray(queries), texts)
 
 
-@_of_these_params
 @partial(jax.jit, static_argnums=0)
 def _answer(
     model: MemoryModel, params: Params, states: State, rows: Array, queries: Array, candidates: Array | None
