@@ -122,11 +122,10 @@ def _check_overrides(settings: ConfigDict, arguments: Sequence[str], explain: Ex
             raise MemjaxError(f"{name} is a group of settings; write --{name}.KEY=VALUE with one of {', '.join(keys)}")
         if f"config.{name}" in known:
             raise MemjaxError(f"unknown option --{name}; did you mean --config.{name}?")
-        if name in known:
-            require(
-                not hasattr(ConfigDict, name.rpartition(".")[2]),
+        if name in known and hasattr(ConfigDict, name.rpartition(".")[2]):
+            raise MemjaxError(
                 f"--{name} cannot be given: a ConfigDict has a method of this name; set it in the config file, or call "
-                "the field otherwise",
+                "the field otherwise"
             )
         if name.startswith("config.") and name not in known:
             explain(settings.to_dict(), name)

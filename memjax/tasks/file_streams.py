@@ -3,6 +3,7 @@
 import itertools
 import json
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -74,14 +75,13 @@ def read_streams(folder: Path) -> FileStreams:
     )
     require(not (files and whole), f"{folder} has both streams/*.npy and streams.parquet; leave one of them")
     found, notes = ({file.stem: _npy(file) for file in files}, ()) if files else _parquet(table)
-    plain = {unicodedata.normalize("NFC", name): items for name, items in found.items()}
-    for name in found:
-        other = unicodedata.normalize("NFC", name)
-        require(
-            name == other or other not in found,
-            f"two streams of {folder} are called {other!r}, in other forms of Unicode; give both one, or two names",
+    plain = [unicodedata.normalize("NFC", name) for name in found]
+    twice = [name for name, count in Counter(plain).items() if count > 1]
+    if twice:
+        raise MemjaxError(
+            f"two streams of {folder} are called {twice[0]!r}, in other forms of Unicode; give both one, or two names"
         )
-    found = plain
+    found = dict(zip(plain, found.values(), strict=True))
     empty = [name for name, items in found.items() if not len(items)]
     if empty:
         notes = (*notes, f"{len(empty):,} of {len(found):,} streams are left out: they have no items")

@@ -41,7 +41,7 @@ def read_columns(path: Path, needed: dict[str, str], optional: dict[str, str]) -
         for name in needed:
             require(name in names, f"{path} has no column {name!r}; it has {', '.join(names)}")
         for name in optional:  # left out, the rows would be taken as they lie
-            near = [other for other in names if other not in needed and _may_be(schema.field(other).type, other, name)]
+            near = [field.name for field in schema if field.name not in needed and _may_be(field, name)]
             require(
                 name in names or not near,
                 f"{path} has no column {name!r}, but {', '.join(near)}: name it {name!r} to sort by it, or drop it",
@@ -54,12 +54,12 @@ def read_columns(path: Path, needed: dict[str, str], optional: dict[str, str]) -
         raise MemjaxError(f"{path} cannot be read: {one_line(error)}") from None
 
 
-def _may_be(kind: Any, column: str, name: str) -> bool:
+def _may_be(field: Any, name: str) -> bool:
     """Whether a column of another name may hold what is sought, which is a time."""
     from pyarrow import types
 
-    called = column.lower() in (name, f"{name}s", f"{name}stamp", f"date{name}", "ts", "date")
-    return called or types.is_timestamp(kind) or types.is_date(kind)
+    called = field.name.lower() in (name, f"{name}s", f"{name}stamp", f"date{name}", "ts", "date")
+    return called or types.is_timestamp(field.type) or types.is_date(field.type)
 
 
 def _column(place: str, values: Any, holds: str) -> np.ndarray:

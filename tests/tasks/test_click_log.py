@@ -64,6 +64,12 @@ def test_a_column_of_times_of_another_name_is_not_passed_over(name, tmp_path):
         read_clicks(tmp_path / "log.parquet")
 
 
+def test_columns_of_one_name_that_are_not_read_are_no_matter(tmp_path):
+    columns = [pyarrow.array([1, 1]), pyarrow.array([2, 3]), pyarrow.array([5, 4]), pyarrow.array([5, 4])]
+    pyarrow.parquet.write_table(pyarrow.table(columns, ["user", "item", "x", "x"]), tmp_path / "log.parquet")
+    assert read_clicks(tmp_path / "log.parquet").vocabulary == (2, 3)
+
+
 def test_words_that_numpy_would_take_for_one_are_refused_and_suffixes_may_be_capitals(tmp_path):
     pyarrow.parquet.write_table(pyarrow.table({"user": [1, 1], "item": ["a", "b"]}), tmp_path / "log.PARQUET")
     assert read_clicks(tmp_path / "log.PARQUET").vocabulary == ("a", "b")

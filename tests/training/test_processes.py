@@ -22,7 +22,6 @@ from memjax.tasks.builders import babi_records
 from memjax.training.processes import join
 
 SIZES = {"rehearsal.sampler": "random", "training.steps": 6, "training.checkpoint_every": 2, "training.batch_size": 8}
-CUT = {"mesh__data": 2, "mesh__fsdp": 4}  # the mesh of all runs of two processes that can share what was compiled
 
 
 def command(folder, *extra, sizes=TINY, **changes):
@@ -92,7 +91,7 @@ def whole(tmp_path_factory, cache):
 def by_two(tmp_path_factory):
     """The same run by two processes with 4 devices each, parameters cut over both: folder and outputs."""
     folder = tmp_path_factory.mktemp("two") / "run"
-    processes = start_two(folder, **CUT)
+    processes = start_two(folder, mesh__data=2, mesh__fsdp=4)
     return folder, [finish(process) for process in processes]
 
 
@@ -131,8 +130,7 @@ def unequal(tmp_path_factory):
             lines.append(f"{length + 1} Where is Mary?\t{('hall', 'garden')[(length - 1 + story) % 2]}\t{length}")
         (raw / f"qa{task}_made_{split}.txt").write_text("\n".join(lines) + "\n")
     babi_records.prepare(raw, folder)
-    sizes = {path: size for path, size in TINY.items() if not path.startswith("task.")}
-    sizes |= {"training.buckets": 2, "rehearsal.fragments": 0}  # two lengths, each compiled by every run
+    sizes = {path: size for path, size in TINY.items() if not path.startswith("task.")} | {"training.buckets": 2}
     return [f"--config={CONFIGS / 'babi.py'}:joint,folder=mine", f"--data_dir={folder}"], sizes
 
 
@@ -157,7 +155,7 @@ def test_two_processes_and_a_resumed_run_take_the_same_buckets(unequal, tmp_path
 def test_processes_that_share_no_run_folder_share_their_checkpoints(whole, tmp_path):
     first, second = tmp_path / "a" / "run", tmp_path / "b" / "run"
     place = {"training__checkpoints": str(tmp_path / "place")}
-    for process in start_two(first, second, **place, **CUT):
+    for process in start_two(first, second, **place, mesh__fsdp=2):
         finish(process)
     assert_logs_alike(first, whole, rtol=2e-4)
     assert names(tmp_path / "place" / "run" / "train") == {"4", "6"} and not second.exists()

@@ -139,9 +139,8 @@ def _rehearsed(slots: Slots, example: Example) -> tuple[Slots, Array, Array, Arr
         return slots, stream, mask, query
     tickets = jax.random.uniform(jax.random.fold_in(example["key"], 4), example["asked"].shape)
     items = jnp.append(0, jnp.cumsum(mask.sum(-1)))[example["after"]]
-    time, question = jnp.divmod(
-        jnp.where(example["asked"] & (items > 0)[:, None], tickets, -1).argmax(), tickets.shape[1]
-    )
+    possible = example["asked"] & (items > 0)[:, None]
+    time, question = jnp.divmod(jnp.where(possible, tickets, -1).argmax(), tickets.shape[1])
     read = jnp.arange(len(mask)) < example["after"][time]
     return jax.tree.map(lambda x: x[time], slots), stream, mask & read[:, None], query[time, question]
 
