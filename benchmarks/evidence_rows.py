@@ -18,12 +18,14 @@ EXTENSIONS = {
     "dot scores": "--config.memory.scores=dot",
     "items as embedded": "--config.model.item_scale=1 --config.memory.position_std=0.02",
 }
-# What the trials of docs/slots.md change in `rehearsal` at size `small`, one setting each; of equal bytes the last two.
+# What the trials of docs/slots.md change in `rehearsal` at size `small`, one setting each, but two of one row;
+# of equal bytes the last two.
 TRIALS = {
     "scores three times as large": "--config.memory.score_gain=3",
     "scores a third as large": "--config.memory.score_gain=0.333",
     "tied rehearser": "--config.rehearsal.tied=True",
     "familiarity weight 1": "--config.rehearsal.familiarity=1",
+    "dot scores familiarity weight 1": "--config.memory.scores=dot --config.rehearsal.familiarity=1",
     "recollection weight 2": "--config.rehearsal.recollection=2",
     "answers weight half": "--config.rehearsal.answer=0.5",
     "rehearsal first": "--config.rehearsal.answer_after=1000",
