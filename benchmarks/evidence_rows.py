@@ -23,6 +23,7 @@ EXTENSIONS = {
 TRIALS = {
     "scores three times as large": "--config.memory.score_gain=3",
     "scores a third as large": "--config.memory.score_gain=0.333",
+    "4 write heads": "--config.memory.write_heads=4",
     "tied rehearser": "--config.rehearsal.tied=True",
     "familiarity weight 1": "--config.rehearsal.familiarity=1",
     "dot scores familiarity weight 1": "--config.memory.scores=dot --config.rehearsal.familiarity=1",

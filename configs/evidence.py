@@ -22,6 +22,7 @@ Ablations, each one override:
     --config.memory.context=0             no context          --config.memory.scores=additive      one kind of scores
     --config.memory.momentum=False        no momentum         --config.memory.forgetting=False     none (both: surprise)
     --config.memory.score_gain=3          scores larger       --config.rehearsal.tied=True         as printed: no matrix
+    --config.memory.write_heads=4         heads of the write
     --config.model.embeddings=sampler     begin with sampler's  --config.rehearsal.answer_after=200   rehearsal first
 """
 

@@ -33,6 +33,7 @@ class ContinualMemory(RehearsalMemory):
         scores: "additive", "dot" or "both".
         position_std: of the encoder's positions.
         score_gain: how many times larger than usual the scores are at the start.
+        write_heads: how many heads the write has, each for as many of the small GRUs.
         update_heads: Z.
     """
 
@@ -43,6 +44,8 @@ class ContinualMemory(RehearsalMemory):
         at_least(self, 1, "update_heads")
         message = f"width {self.width} must be a multiple of update_heads {self.update_heads}"
         require(self.width % self.update_heads == 0, message)
+        message = f"update_heads {self.update_heads} must be a multiple of write_heads {self.write_heads}"
+        require(self.update_heads % self.write_heads == 0, message)
 
     def update_params(self, name: str) -> ops.MultiHeadGRUParams:
         return multi_head_gru_params(

@@ -73,6 +73,8 @@ class RehearsalMemory(Memory):
         position_std: the standard deviation of the encoder's positions.
         score_gain: how many times larger than usual the scores of slots and items are, which is one over their
             temperature: with more each item goes to fewer slots from the start.
+        write_heads: how many heads the write has (ours): each has scores of its own, of `width / write_heads` units,
+            and a part of every slot takes what it chooses; 1, as printed.
 
     >>> import jax, jax.numpy as jnp
     >>> from memjax.memories import RehearsalMemory, memorize
@@ -97,11 +99,14 @@ class RehearsalMemory(Memory):
     scores: str = "additive"
     position_std: float = 0.02
     score_gain: float = 1.0
+    write_heads: int = 1
 
     def validate(self) -> None:
-        at_least(self, 1, "num_slots", "width", "segment", "heads")
+        at_least(self, 1, "num_slots", "width", "segment", "heads", "write_heads")
         at_least(self, 0, "layers", "context")
-        require(self.width % self.heads == 0, f"width {self.width} must be a multiple of heads {self.heads}")
+        for name in ("heads", "write_heads"):
+            heads = getattr(self, name)
+            require(self.width % heads == 0, f"width {self.width} must be a multiple of {name} {heads}")
         one_of(self, ("transformer", "gru"), "encoder")
         check_scales(self, "initial_std", "time_constant", "write_gain", "position_std", "score_gain")
         require(self.encoder != "gru" or self.width % 2 == 0, f"width {self.width} must be even for the gru encoder")
@@ -126,12 +131,16 @@ class RehearsalMemory(Memory):
             for prefix, kind in kinds.items()
         )
 
-    def attention_params(self, kind: str, name: str) -> ops.AdditiveParams | ops.DotParams:
+    def attention_params(self, kind: str, name: str) -> ops.AdditiveParams | ops.DotParams | ops.MultiHeadScoreParams:
         """The weights of the scores of one kind."""
-        widths = self.width, self.width, self.width
+        heads = (self.write_heads,) if self.write_heads > 1 else ()
+        sizes = self.width, self.width, self.width // self.write_heads, *heads
+        params: ops.AdditiveParams | ops.DotParams
         if kind == "dot":
-            return dot_params(self, name, *widths, gain=DOT_GAIN * self.score_gain)
-        return additive_params(self, name, *widths, gain=self.score_gain)
+            params = dot_params(self, name, *sizes, gain=DOT_GAIN * self.score_gain)
+        else:
+            params = additive_params(self, name, *sizes, gain=self.score_gain)
+        return ops.MultiHeadScoreParams(params) if heads else params
 
     def update_params(self, name: str) -> ops.GRUParams | ops.MultiHeadGRUParams:
         """The weights of a gated update; Continual Memory has others."""

@@ -36,7 +36,7 @@ def _kept(time_constant: float):
 
 
 def additive_params(
-    module: nn.Module, name: str, left: int, right: int, hidden: int, *, gain: float = 1.0
+    module: nn.Module, name: str, left: int, right: int, hidden: int, *heads: int, gain: float = 1.0
 ) -> AdditiveParams:
     """`AdditiveParams` called `name_w_left`, `name_w_right`, `name_b`, `name_v`.
 
@@ -46,17 +46,18 @@ def additive_params(
         left: the width of what asks.
         right: the width of what is attended to.
         hidden: units.
+        heads: leading axes of copies.
         gain: how many times larger than usual the scores are at the start.
     """
     return AdditiveParams(
-        w_left=module.param(f"{name}_w_left", _dense, (left, hidden)),
-        w_right=module.param(f"{name}_w_right", _dense, (right, hidden)),
-        b=module.param(f"{name}_b", _zeros, (hidden,)),
-        v=module.param(f"{name}_v", nn.initializers.normal(gain * hidden**-0.5), (hidden,)),
+        w_left=module.param(f"{name}_w_left", _stacked(heads), (*heads, left, hidden)),
+        w_right=module.param(f"{name}_w_right", _stacked(heads), (*heads, right, hidden)),
+        b=module.param(f"{name}_b", _zeros, (*heads, hidden)),
+        v=module.param(f"{name}_v", nn.initializers.normal(gain * hidden**-0.5), (*heads, hidden)),
     )
 
 
-def dot_params(module: nn.Module, name: str, left: int, right: int, hidden: int, *, gain: float) -> DotParams:
+def dot_params(module: nn.Module, name: str, left: int, right: int, hidden: int, *heads: int, gain: float) -> DotParams:
     """`DotParams` called `name_w_left`, `name_w_right`, `name_b`.
 
     Args:
@@ -65,13 +66,14 @@ def dot_params(module: nn.Module, name: str, left: int, right: int, hidden: int,
         left: the width of what asks.
         right: the width of what is attended to.
         hidden: units.
+        heads: leading axes of copies.
         gain: how many times larger than usual the scores are at the start.
     """
-    larger = _stacked((), gain**0.5)
+    larger = _stacked(heads, gain**0.5)
     return DotParams(
-        w_left=module.param(f"{name}_w_left", larger, (left, hidden)),
-        w_right=module.param(f"{name}_w_right", larger, (right, hidden)),
-        b=module.param(f"{name}_b", _zeros, (hidden,)),
+        w_left=module.param(f"{name}_w_left", larger, (*heads, left, hidden)),
+        w_right=module.param(f"{name}_w_right", larger, (*heads, right, hidden)),
+        b=module.param(f"{name}_b", _zeros, (*heads, hidden)),
     )
 
 

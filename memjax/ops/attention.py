@@ -1,5 +1,6 @@
 """Attention by additive scores or dot products; on it items choose slots, and a query reads slots in hops."""
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -38,6 +39,19 @@ class DotParams(NamedTuple):
     w_left: Float[Array, "dl h"]
     w_right: Float[Array, "dr h"]
     b: Float[Array, "h"]
+
+
+class MultiHeadScoreParams(NamedTuple):
+    """Weights of Z heads, each with scores of its own.
+
+    Attributes:
+        heads: of one kind, stacked over Z.
+    """
+
+    heads: (
+        Annotated[AdditiveParams, Axes("dl", "dr", "h", lead="Z")]
+        | Annotated[DotParams, Axes("dl", "dr", "h", lead="Z")]
+    )
 
 
 class HopParams(NamedTuple):
@@ -128,22 +142,28 @@ def projected_scores(
 
 @checked
 def project_items(
-    params: Annotated[AdditiveParams, Axes("dr")] | Annotated[DotParams, Axes("dr")], items: Float[Array, "*axes dr"]
-) -> Float[Array, "*axes h"]:
+    params: Annotated[AdditiveParams, Axes("dr")]
+    | Annotated[DotParams, Axes("dr")]
+    | Annotated[MultiHeadScoreParams, Axes("dr")],
+    items: Float[Array, "*axes dr"],
+) -> Float[Array, "*axes H"]:
     """`items @ w_right`: the part of the scores that does not see the left side, to be computed once.
 
     Args:
-        params: the weights.
+        params: the weights, of one head or of several.
         items: of the right side, with any leading axes.
 
     Returns:
-        Their part of the sum inside the tanh, or of the product.
+        Their part of the sum inside the tanh, or of the product; of several heads side by side.
 
     >>> import jax.numpy as jnp
     >>> params = AdditiveParams(jnp.eye(2), 2 * jnp.eye(2), jnp.zeros(2), jnp.ones(2))
     >>> project_items(params, jnp.ones((1, 2))).tolist()
     [[2.0, 2.0]]
     """
+    if isinstance(params, MultiHeadScoreParams):
+        by_head = jax.vmap(lambda head: project_items(head, items), out_axes=-2)(params.heads)
+        return by_head.reshape(*items.shape[:-1], math.prod(by_head.shape[-2:]))
     return accumulated(items, params.w_right).astype(items.dtype)
 
 

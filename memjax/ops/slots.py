@@ -1,13 +1,21 @@
 """Writing a stream into slots: attention says where, a gated update says how much."""
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from memjax.errors import require
-from memjax.ops.attention import AdditiveParams, DotParams, accumulated, project_items, slot_weights
+from memjax.ops.attention import (
+    AdditiveParams,
+    DotParams,
+    MultiHeadScoreParams,
+    accumulated,
+    project_items,
+    slot_weights,
+)
 from memjax.ops.axes import Axes
 from memjax.ops.checked import checked
 from memjax.ops.gru import GRUParams, MultiHeadGRUParams, project_aligned, update_from_gates
@@ -21,12 +29,14 @@ class SlotWriteParams(NamedTuple):
     """Weights of one write, shared by all segments and all slots.
 
     Attributes:
-        attention: slots on the left, items on the right.
+        attention: slots on the left, items on the right; of one head, or of several, each for a part of every slot.
         update: of the gated update.
     """
 
     attention: (
-        Annotated[AdditiveParams, Axes("h", dl="dm", dr="dx")] | Annotated[DotParams, Axes("h", dl="dm", dr="dx")]
+        Annotated[AdditiveParams, Axes("h", dl="dm", dr="dx")]
+        | Annotated[DotParams, Axes("h", dl="dm", dr="dx")]
+        | Annotated[MultiHeadScoreParams, Axes(dl="dm", dr="dx")]
     )
     update: Annotated[GRUParams, Axes("dx", h="dm")] | Annotated[MultiHeadGRUParams, Axes("dx", "dm")]
 
@@ -80,6 +90,9 @@ def write_segment(
     way to its update: `mass_k = sum_n weights[k, n]`, `aligned_k / mass_k` in place of `aligned_k`, `slots_k <- slots_k
     + min(mass_k, 1) (update_slots(...)_k - slots_k)`. Then a segment of many items that are alike comes in no larger
     than one, and a slot that is given nothing forgets nothing.
+
+    With Z heads (ours) each has `weights` of its own, and `aligned` of head z is what part z of Z of a slot's units
+    takes (of Continual Memory's small GRUs, part z of these); `mass` is then the mean of the heads' own.
 
     Args:
         params: of the write.
@@ -157,12 +170,27 @@ def _features(
 ) -> SegmentFeatures:
     """Features in which padding is zero. It may hold anything, even NaN, and 0 * NaN is NaN, in the gradient too."""
     items = jax.tree.map(lambda x: jnp.where(mask[..., None], x, 0), items)
+    heads = _heads(params)
+    parts = jnp.shape(params.update.w_h)[0] if isinstance(params.update, GRUParams) else len(params.update.w_slot)
+    require(parts % heads == 0, f"{heads} heads of the write must share a slot alike: they cannot share {parts} parts")
     if not isinstance(items, SegmentFeatures):
         return segment_features(params, items)
     grus = params.update if isinstance(params.update, GRUParams) else params.update.gru
-    gates, given = math.prod(jnp.shape(grus.b_x)), items.values.shape[-1]
-    require(given == gates, f"these features are of other weights: their values are {given} wide, not {gates}")
+    needed = {"values": math.prod(jnp.shape(grus.b_x)), "keys": _key_width(params.attention)}
+    for name, width in needed.items():
+        given = getattr(items, name).shape[-1]
+        require(given == width, f"these features are of other weights: their {name} are {given} wide, not {width}")
     return items
+
+
+def _heads(params: SlotWriteParams) -> int:
+    """Of the write."""
+    return len(params.attention.heads.b) if isinstance(params.attention, MultiHeadScoreParams) else 1
+
+
+def _key_width(params: AdditiveParams | DotParams | MultiHeadScoreParams) -> int:
+    """The units of all heads."""
+    return math.prod(jnp.shape(params.heads.b if isinstance(params, MultiHeadScoreParams) else params.b))
 
 
 def _write(
@@ -173,14 +201,49 @@ def _write(
     normalize: WriteNormalize,
 ) -> Float[Array, "K dm"]:
     keys, values = features
-    over: Normalize = "items" if normalize == "items" else "slots"
-    weights_KxN = slot_weights(params.attention, slots, keys, mask, normalize=over)
-    mass_Kx1 = weights_KxN.sum(1, keepdims=True)
-    if normalize == "mass":
-        weights_KxN = weights_KxN / jnp.maximum(mass_Kx1, LEAST_MASS)
-    # (weights @ items) W = weights @ (items W), and items W needs no slots: it was computed outside the loop.
-    gates_KxG = accumulated(weights_KxN.astype(values.dtype), values)
+    mixed = partial(_mixed, slots=slots, mask=mask, normalize=normalize)
+    if isinstance(params.attention, MultiHeadScoreParams):
+        keys_ZxNxH = jnp.moveaxis(keys.reshape(len(keys), _heads(params), -1), 1, 0)
+        gates_ZxKxG, mass_ZxKx1 = jax.vmap(mixed)(params.attention.heads, keys_ZxNxH, _parts(params, values))
+        gates_KxG, mass_Kx1 = _joined(params, gates_ZxKxG), mass_ZxKx1.mean(0)
+    else:
+        gates_KxG, mass_Kx1 = mixed(params.attention, keys, values)
     written = update_from_gates(params.update, slots, gates_KxG, values.dtype)
     if normalize == "mass":
         written = slots + jnp.minimum(mass_Kx1, 1) * (written - slots)
     return jnp.where(mask.any(), written, slots)
+
+
+def _mixed(
+    params: AdditiveParams | DotParams,
+    keys: Float[Array, "N h"],
+    values: Float[Array, "N G"],
+    slots: Float[Array, "K dm"],
+    mask: Bool[Array, "N"],
+    normalize: WriteNormalize,
+) -> tuple[Float[Array, "K G"], Float[Array, "K 1"]]:
+    """What one head's items come to in the gates of each slot, and the mass that each slot is given."""
+    over: Normalize = "items" if normalize == "items" else "slots"
+    weights_KxN = slot_weights(params, slots, keys, mask, normalize=over)
+    mass_Kx1 = weights_KxN.sum(1, keepdims=True)
+    if normalize == "mass":
+        weights_KxN = weights_KxN / jnp.maximum(mass_Kx1, LEAST_MASS)
+    # (weights @ items) W = weights @ (items W), and items W needs no slots: it was computed outside the loop.
+    return accumulated(weights_KxN.astype(values.dtype), values), mass_Kx1
+
+
+def _outside(params: SlotWriteParams) -> int:
+    """How many axes' entries lie outside the units: one GRU has its three gates there, small GRUs one after another."""
+    return 3 if isinstance(params.update, GRUParams) else 1
+
+
+def _parts(params: SlotWriteParams, values: Float[Array, "N G"]) -> Float[Array, "Z N g"]:
+    """The gates of the units of each head."""
+    split = values.reshape(len(values), _outside(params), _heads(params), -1)
+    return jnp.moveaxis(split, 2, 0).reshape(_heads(params), len(values), -1)
+
+
+def _joined(params: SlotWriteParams, gates: Float[Array, "Z K g"]) -> Float[Array, "K G"]:
+    """Undoes `_parts`."""
+    heads, count, _ = gates.shape
+    return jnp.moveaxis(gates.reshape(heads, count, _outside(params), -1), 0, 2).reshape(count, -1)

@@ -66,6 +66,8 @@ def raises(*words):
         ("rehearsal", {"context": -1}, ["context must be", "-1"]),
         ("rehearsal", {"scores": "cosine"}, ["scores", "cosine", "additive"]),
         ("continual", {"slots": 3, "scores": "both"}, ["slots must be at least 4 for scores of both kinds"]),
+        ("rehearsal", {"write_heads": 3}, ["width 8", "multiple of write_heads 3"]),
+        ("continual", {"write_heads": 8}, ["update_heads 4", "multiple of write_heads 8"]),
         ("continual", {"update_heads": 3}, ["width 8", "multiple of update_heads 3"]),
         ("continual", {"update_heads": 0}, ["update_heads", "at least 1"]),
         ("rehearsal", {"encoder": "grru"}, ["unknown encoder 'grru'", "did you mean 'gru'?"]),

@@ -22,6 +22,8 @@ MEMORIES = {
     "rehearsal with a gru encoder": {**SIZES, "encoder": "gru"},
     "rehearsal by dot products": {**SIZES, "scores": "dot"},
     "rehearsal by scores of both kinds": {**SIZES, "slots": 5, "scores": "both"},
+    "rehearsal by two heads of both kinds": {**SIZES, "slots": 5, "scores": "both", "write_heads": 2},
+    "continual by two heads": {**SIZES, "update_heads": 4, "write_heads": 2},
     "rehearsal in context": {**SIZES, "context": 2},
     "rehearsal in context with a gru encoder": {**SIZES, "context": 2, "encoder": "gru"},
     "rehearsal in context of more than a segment": {**SIZES, "context": N + 2},
@@ -84,6 +86,8 @@ def gru(params, name):
 def write_params(params, prefix=""):
     kind = ops.AdditiveParams if f"{prefix}attention_v" in params else ops.DotParams
     attention = kind(*(params[f"{prefix}attention_{leaf}"] for leaf in kind._fields))
+    if attention.b.ndim == 2:
+        attention = ops.MultiHeadScoreParams(attention)
     update = f"{prefix}update"
     if f"{update}_w_out" not in params:
         return ops.SlotWriteParams(attention, gru(params, update))
@@ -117,7 +121,7 @@ def test_writing_is_the_equations(label):
     slots, encoded = memorized(label)
     params, normalize = params["params"], MEMORIES[label].get("normalize", "slots")
     start = initial_slots(params)
-    halves = {"": start[:3], "dot_": start[3:]} if "both kinds" in label else {"": start}
+    halves = {"": start[:3], "dot_": start[3:]} if MEMORIES[label].get("scores") == "both" else {"": start}
     expected = [
         oracle.write_stream(write_params(params, prefix), part, encoded, mask, normalize)
         for prefix, part in halves.items()

@@ -14,14 +14,15 @@ from memjax import MemjaxError, ops
 K, T, N, D = 4, 5, 3, 4
 write_stream = jax.jit(ops.write_stream, static_argnames="normalize")
 write_segment = jax.jit(ops.write_segment)
+TWO_HEADS = cases.several(cases.additive)
 both_updates = pytest.mark.parametrize("update", ["single", "multi"])
 
 
 @functools.cache
-def arguments(update="single"):
+def arguments(update="single", scores=cases.additive):
     """`(params, slots [K, D], segments [T, N, D], mask [T, N])`; segment 2 is padding throughout."""
     rng = np.random.default_rng(3)
-    params = cases.write_params(getattr(cases, update))(rng)
+    params = cases.write_params(getattr(cases, update), scores)(rng)
     mask = rng.random((T, N)) < 0.7
     mask[2] = False
     return cast((params, rng.normal(size=(K, D)), rng.normal(size=(T, N, D)), mask), jnp.float32)
@@ -96,12 +97,44 @@ def test_padding_in_features_may_hold_anything(update):
 
 
 @both_updates
+@pytest.mark.parametrize("scores", [cases.additive, TWO_HEADS], ids=["one_head", "two_heads"])
 @pytest.mark.parametrize("normalize", ["items", "mass"])
-def test_normalize_reaches_every_write(update, normalize):
-    params, state, segments, mask = jax.tree.map(np.asarray, arguments(update))
+def test_normalize_reaches_every_write(update, scores, normalize):
+    params, state, segments, mask = jax.tree.map(np.asarray, arguments(update, scores))
     expected = slots.write_stream(params, state, segments, mask, normalize=normalize)
-    assert_close(write_stream(*arguments(update), normalize=normalize), expected, 1e-5)
-    assert not np.allclose(write_stream(*arguments(update)), expected, atol=1e-3)
+    assert_close(write_stream(*arguments(update, scores), normalize=normalize), expected, 1e-5)
+    assert not np.allclose(write_stream(*arguments(update, scores)), expected, atol=1e-3)
+
+
+@both_updates
+def test_heads_that_are_alike_write_as_one_does(update):
+    params, state, segments, mask = arguments(update)
+    twice = ops.MultiHeadScoreParams(jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), params.attention))
+    by_two = write_stream(params._replace(attention=twice), state, segments, mask)
+    assert_close(by_two, write_stream(params, state, segments, mask), 1e-5)
+
+
+def test_a_head_reaches_its_own_part_of_every_slot_and_no_other():
+    params, state, segments, _ = arguments("single", TWO_HEADS)
+    items = jnp.ones_like(segments[0]) * segments[0, 0] + jnp.eye(N, D)
+    changed = jax.tree.map(lambda leaf: leaf.at[1].multiply(-2), params.attention)
+    moved = write_segment(params._replace(attention=changed), state, items) != write_segment(params, state, items)
+    assert moved[:, D // 2 :].all() and not moved[:, : D // 2].any()
+
+
+def test_heads_that_cannot_share_a_slot_alike_are_refused():
+    params, state, segments, mask = arguments()
+    thrice = ops.MultiHeadScoreParams(jax.tree.map(lambda leaf: jnp.stack([leaf] * 3), params.attention))
+    with pytest.raises(MemjaxError, match="3 heads of the write must share a slot alike: they cannot share 4 parts"):
+        ops.write_stream(params._replace(attention=thrice), state, segments, mask)
+
+
+def test_features_of_other_heads_are_refused():
+    params, state, segments, mask = arguments("single", TWO_HEADS)
+    one = params._replace(attention=jax.tree.map(lambda leaf: leaf[0], params.attention.heads))
+    features = ops.segment_features(one, segments)
+    with pytest.raises(MemjaxError, match="their keys are 5 wide, not 10"):
+        ops.write_stream(params, state, features, mask)
 
 
 @both_updates

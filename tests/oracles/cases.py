@@ -39,6 +39,16 @@ def dot(rng, left=D, right=D, hidden=5):
     return ops.DotParams(*(rng.normal(size=size) for size in sizes))
 
 
+def several(kind):
+    """Two heads of one kind of scores."""
+
+    def stacked(rng):
+        heads = [kind(rng) for _ in range(2)]
+        return ops.MultiHeadScoreParams(type(heads[0])(*(np.stack(leaves) for leaves in zip(*heads, strict=True))))
+
+    return stacked
+
+
 def single(rng, inputs=D, hidden=D):
     return gru_weights(rng, inputs, hidden)
 
@@ -410,6 +420,12 @@ CASES = (
             write_params(single),
             {"items": (N, D)},
         ),
+        "segment_features of two heads": Case(
+            lambda params, items: tuple(ops.segment_features(params, items)),
+            slots.segment_features,
+            write_params(single, several(additive)),
+            {"items": (N, D)},
+        ),
         "write_segment": Case(
             ops.write_segment,
             slots.write_segment,
@@ -421,6 +437,8 @@ CASES = (
         ),
         "write_stream single": write_stream(single),
         "write_stream by dot products": write_stream(single, dot),
+        "write_stream by two heads": write_stream(single, several(additive)),
+        "write_stream multi-head, by two heads": write_stream(multi, several(dot)),
         "write_stream multi-head, remat": write_stream(multi, remat=True),
         "recollection_loss": Case(
             without_params(ops.recollection_loss),

@@ -7,13 +7,46 @@ from oracles.gru import gru_scan, project_aligned, update_slots
 from oracles.rows import preceding_rows
 
 
+def heads_of(attention):
+    return [type(attention.heads)(*one) for one in zip(*attention.heads, strict=True)]
+
+
 def segment_features(params, items):
+    if hasattr(params.attention, "heads"):
+        keys = np.concatenate([project_items(head, items) for head in heads_of(params.attention)], axis=-1)
+        return keys, project_aligned(params.update, items)
     return project_items(params.attention, items), project_aligned(params.update, items)
+
+
+def update_of_part(update, slots, aligned, part, parts):
+    """What the units of one of so many equal parts come to; zero elsewhere. Of small GRUs: what theirs add."""
+    if hasattr(update, "w_out"):
+        each = len(update.w_slot) // parts
+        chosen = slice(part * each, (part + 1) * each)
+        small = type(update.gru)(*(weights[chosen] for weights in update.gru))
+        out = np.concatenate(np.split(update.w_out, len(update.w_slot))[chosen])
+        return update_slots(type(update)(update.w_slot[chosen], update.w_item[chosen], small, out), slots, aligned)
+    own = np.arange(slots.shape[1]) * parts // slots.shape[1] == part
+    return np.where(own, update_slots(update, slots, aligned), 0)
+
+
+def write_by_heads(params, slots, items, mask, normalize):
+    heads = heads_of(params.attention)
+    over = "slots" if normalize == "mass" else normalize
+    pairs = [slot_attention(head, slots, items, mask, over) for head in heads]
+    masses = [weights.sum(1) if normalize == "mass" else np.ones(len(slots)) for weights, _ in pairs]
+    whole = sum(
+        update_of_part(params.update, slots, aligned / mass[:, None], part, len(heads))
+        for part, ((_, aligned), mass) in enumerate(zip(pairs, masses, strict=True))
+    )
+    return slots + np.minimum(np.mean(masses, axis=0), 1)[:, None] * (whole - slots)
 
 
 def write_segment(params, slots, items, mask, normalize="slots"):
     if not np.any(mask):
         return slots
+    if hasattr(params.attention, "heads"):
+        return write_by_heads(params, slots, items, mask, normalize)
     if normalize == "mass":
         weights, aligned = slot_attention(params.attention, slots, items, mask)
         mass = weights.sum(1)

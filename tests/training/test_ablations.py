@@ -93,7 +93,7 @@ def test_every_ablation_and_extension_is_listed():
         "rehearsal.fragments", "rehearsal.sampler", "rehearsal.familiarity", "rehearsal.recollection",
         "rehearsal.mask_ratio", "memory.encoder", "memory.update_heads", "memory.slots", "task.segment",
         "memory.normalize", "memory.momentum", "memory.forgetting", "memory.context", "memory.scores",
-        "model.embeddings", "memory.score_gain", "rehearsal.tied", "rehearsal.answer_after",
+        "model.embeddings", "memory.score_gain", "rehearsal.tied", "rehearsal.answer_after", "memory.write_heads",
     }  # fmt: skip
 
 
