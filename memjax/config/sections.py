@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Literal
 
 from memjax.checks import at_least, at_most
 from memjax.errors import require
@@ -47,6 +48,8 @@ class TrainingConfig:
         validate_examples: how many, spread evenly over the split; all, if it has no more.
         checkpoint_every: after how many steps a checkpoint is saved.
         checkpoints: where they lie, as `gs://bucket/folder`, each run's in a folder of its name; "": in the run folder.
+        keep: with which parameters a run is tested and used: "newest", or "best", those with which a validation of the
+            last phase had its best result, the first of the report that validations have; of equal ones the earliest.
         seed: of parameters, the order of examples and all that is drawn in training.
 
     Raises:
@@ -61,6 +64,7 @@ class TrainingConfig:
     validate_examples: int = 256
     checkpoint_every: int = 100
     checkpoints: str = ""
+    keep: Literal["newest", "best"] = "newest"
     seed: int = 0
 
     def __post_init__(self):

@@ -1,5 +1,6 @@
 """From a config to an experiment that can be trained, or to the model that a run has trained."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from memjax import tasks
 from memjax.errors import remark, require
 from memjax.experiments.family import Family
 from memjax.experiments.reading import family_of, plugins_of, read_config, resolved, to_mapping
+from memjax.reporting.columns import result_worth
 from memjax.training.data_digests import changed_data
 from memjax.training.evaluate import make_evaluator
 from memjax.training.phase import Experiment, initial_state, load_phase
@@ -33,7 +35,8 @@ def prepare(config: Any) -> Experiment:
     evaluators = {
         phase.name: make_evaluator(phase.measure, task, recipe.layout, mesh, batch_size) for phase in recipe.phases
     }
-    experiment = Experiment(config, settings, resolved, name, task, mesh, recipe, evaluators)
+    worth = partial(result_worth, recipe.report)
+    experiment = Experiment(config, settings, resolved, name, task, mesh, recipe, evaluators, worth)
     examples = task.size("train")
     require(examples >= batch_size, f"there are {examples} training examples, fewer than one batch of {batch_size}")
     rows, microbatches = batch_size // row_parts(mesh), config.training.microbatches

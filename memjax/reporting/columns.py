@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from memjax.reporting.description import Column, Number
+from memjax.reporting.description import Column, Number, Report
 from memjax.reporting.intervals import wilson_interval
 from memjax.reporting.run_folder import number, pick
 
@@ -25,6 +25,21 @@ def column_text(column: Column, metrics: Any) -> str:
     if column.over is not None:
         return f"{_over(column, values)} of {len(values)}" if values else MISSING
     return number_text(sum(values) / len(values), column.number) if values else MISSING
+
+
+def result_worth(report: Mapping[str, Any], metrics: Mapping[str, Any]) -> float:
+    """How good metrics are by the first result of a report that they have: the more, the better; NaN without any.
+
+    Args:
+        report: as `Report.to_json` gives it.
+        metrics: of a validation, which may lack what takes a whole split.
+    """
+    read = Report.from_json(report)
+    for column in (read.first, *read.columns):
+        if values := _shown_values(column, metrics):
+            mean = sum(values) / len(values)
+            return mean if column.better == "higher" else -mean
+    return math.nan
 
 
 def column_interval(column: Column, metrics: Any, given: Any = None) -> tuple[float, float] | None:

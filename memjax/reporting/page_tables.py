@@ -15,7 +15,9 @@ EXAMPLE_WORDS = ("question", "answer", "prediction", "outcome")
 
 
 def validation_rows(runs: Sequence[Run]) -> list[Row]:
-    """For each run that was validated: its results on the test, and under them those of its last validation."""
+    """For each run that was validated: its results on the test, and under them those of the validation beside it: the
+    last one, or the best, if the run was tested with its parameters.
+    """
     rows = []
     for run, name in zip(runs, distinct_names(runs)):
         if run.validated is None:
@@ -24,7 +26,8 @@ def validation_rows(runs: Sequence[Run]) -> list[Row]:
         own, evaluation = report_of(run, runs).columns, run.evaluation
         if evaluation is not None:
             metrics, split = evaluation.get("metrics"), str(evaluation.get("split") or "test")
-            rows.append(_split_row(name, split, evaluation.get("step"), columns | result_row(own, metrics), metrics))
+            step = evaluation.get("best_step", evaluation.get("step"))
+            rows.append(_split_row(name, split, step, columns | result_row(own, metrics), metrics))
         results = columns | result_row(own, run.validated)
         rows.append(_split_row(name, "validation", run.validated.get("step"), results, run.validated))
     return rows

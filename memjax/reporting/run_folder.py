@@ -44,7 +44,7 @@ class Run:
         curves: what was logged in training, by phase (the last is "train") and key.
         validation: what was logged of the validations, by phase and key.
         evaluation: evaluation.json; None without it.
-        validated: the last validation of the phase "train", all of it.
+        validated: the validation of the phase "train" whose parameters were tested, the last or the best; all of it.
         more: the evaluations beside the first one, by the NAME in evaluation-NAME.json.
         saved: the last step of the phase "train" of which there is a checkpoint; 0 without one.
         part: this NAME, in what `with_parts` makes of such an evaluation; else "".
@@ -102,7 +102,7 @@ def load_run(path: str | Path) -> Run:
     require(path.is_dir(), f"{path} is no run folder: there is no such folder")
     require((path / "config.json").is_file(), f"{path} is no run folder: it has no config.json")
     config = read_object(path / "config.json")
-    curves, validation, validated = _read_metrics(path / "metrics.jsonl")
+    curves, validation, validations = _read_metrics(path / "metrics.jsonl")
     evaluations = {}
     for file in sorted(path.glob("evaluation*.json")):
         part = re.fullmatch(r"evaluation(?:-(.+))?\.json", file.name)
@@ -111,8 +111,16 @@ def load_run(path: str | Path) -> Run:
             _check_evaluation(evaluations[part[1]], file)
     evaluation = evaluations.pop(None, None)
     name = path.resolve().name or str(path)
+    validated = _beside(evaluation, validations)
     saved = max((int(file.name) for file in (path / LAST).glob("*") if re.fullmatch(r"\d{1,15}", file.name)), default=0)
     return Run(name, path, config, curves, validation, evaluation, validated, evaluations, saved)
+
+
+def _beside(evaluation: Any, validations: dict[int, dict[str, Any]]) -> dict[str, Any] | None:
+    """The validation of the parameters that were tested: the best one, if the run kept these, or the last."""
+    best = number(pick(evaluation, "best_step"))
+    newest = validations[max(validations)] if validations else None
+    return validations.get(int(best), newest) if math.isfinite(best) else newest
 
 
 def last_step(run: Run, phase: str, otherwise: float = math.nan) -> float:
@@ -186,17 +194,16 @@ def _check_evaluation(evaluation: dict[str, Any], path: Path) -> None:
             raise MemjaxError(f"{path} is damaged ({error}); evaluate again") from None
 
 
-def _read_metrics(path: Path) -> tuple[Curves, Curves, dict[str, Any] | None]:
-    """(training, validation) curves, and the last validation; {}, {}, None without the file. Of two lines for one step
-    the later one counts.
+def _read_metrics(path: Path) -> tuple[Curves, Curves, dict[int, dict[str, Any]]]:
+    """(training, validation) curves, and the validations of the last phase by their steps; all empty without the file.
+    Of two lines for one step the later one counts.
     """
     records: dict[tuple[bool, str], dict[int, dict[str, Any]]] = {}
     for record in read_entries(path):
         held_out, step = record.get("split") not in (None, "train"), record["step"]
         records.setdefault((held_out, record["phase"]), {})[int(step)] = record
     train, valid = ({p: _curves(r) for (held, p), r in records.items() if held == h} for h in (False, True))
-    validations = records.get((True, LAST))
-    return train, valid, validations[max(validations)] if validations else None
+    return train, valid, records.get((True, LAST), {})
 
 
 def _curves(records: dict[int, dict[str, Any]]) -> dict[str, Curve]:

@@ -19,7 +19,7 @@ from memjax.errors import remark
 from memjax.files import read_entries, writing
 from memjax.training import checkpoint, runs
 from memjax.training.data_digests import changed_data, keep_data_digests
-from memjax.training.phase import Experiment, load_phase, run_phase
+from memjax.training.phase import Experiment, load_phase, newest_step, run_phase
 from memjax.training.processes import by_first, devices, require_shared
 from memjax.training.sharding import fetch
 from memjax.typing import Params, Split
@@ -93,7 +93,7 @@ def versions() -> dict[str, str]:
 def evaluate(
     experiment: Experiment, folder: Path, split: Split = "test", file: str = "evaluation.json", command: str = ""
 ) -> dict[str, Any]:
-    """Tests the newest checkpoint of a run.
+    """Tests the newest checkpoint of a run, or the best one, as its config says.
 
     Args:
         experiment: that of the run.
@@ -103,7 +103,7 @@ def evaluate(
         command: what the user typed, for the report.
 
     Returns:
-        What was written: `metrics`, `step` (of the checkpoint), `parameters` (how many numbers), `state_bytes`,
+        What was written: `metrics`, `step` (of the newest checkpoint), `parameters` (how many numbers), `state_bytes`,
         `seconds` and more, as plain data. NaN is None there.
 
     Raises:
@@ -113,7 +113,8 @@ def evaluate(
     began = time.perf_counter()
     changed: list[str] = []
     by_first(lambda: changed.append(changed_data(experiment, folder)))
-    step, params = load_phase(experiment, folder, last)
+    found, params = load_phase(experiment, folder, last)
+    best = {"best_step": found} if experiment.keeps_best(last) else {}
     predictions: list[np.ndarray] = []
     metrics = experiment.evaluators[last.name](params, split, predictions=predictions, intervals=True)
     params = fetch(experiment.mesh, params)
@@ -121,7 +122,8 @@ def evaluate(
         "split": split,
         "label": experiment.recipe.label,
         "task": experiment.task_name,
-        "step": step,
+        "step": newest_step(experiment, folder, last) if best else found,
+        **best,
         "examples": task.size(split),
         "notes": [*task.notes, *experiment.recipe.notes],
         "parameters": sum(x.size for x in jax.tree.leaves(params)),
@@ -141,6 +143,8 @@ def evaluate(
         result[phase.name] = _without_nan(experiment.evaluators[phase.name](learned, split))
     result["metrics"] = _without_nan(result["metrics"])
     result["notes"] += [text for text in changed if text]
+    if best:
+        result["notes"].append(f"tested with the parameters of step {found:,}, the best in validation")
     if unknown := metrics.get("unknown_labels"):
         result["notes"].append(f"{unknown} of {metrics['answers']} answers are none that train has: they are errors")
     if metrics["diverged"]:

@@ -21,6 +21,7 @@ from memjax.config import TrainingConfig
 from memjax.errors import Interrupted, MemjaxError, Preempted, remark, require
 from memjax.files import own_folder, writing
 from memjax.training import checkpoint
+from memjax.training.best_checkpoint import Keep, Worth, best_place, keeping_best
 from memjax.training.data import Examples, Layout, train_batches
 from memjax.training.objective import Example, Metrics
 from memjax.training.placement import placement_table
@@ -45,6 +46,7 @@ class Fit(NamedTuple):
         layout: of the task's batches.
         config: how often to log, to validate and to save; batch size and seed.
         mesh: where all of it is computed.
+        worth: of a validation, how good it is, where the best is kept; None where it is not.
     """
 
     folder: Path
@@ -57,6 +59,7 @@ class Fit(NamedTuple):
     layout: Layout
     config: TrainingConfig
     mesh: Mesh
+    worth: Worth | None = None
 
 
 def fit(job: Fit, state: TrainState, console: Console, profile: bool = False) -> TrainState:
@@ -97,6 +100,10 @@ def fit(job: Fit, state: TrainState, console: Console, profile: bool = False) ->
         require(start <= steps, f"{phase} has {start} steps already, more than {steps}; give more, or another --run")
         for damaged in (step for step in manager.all_steps() if step > start):
             manager.delete(damaged)
+        keep: Keep | None = None
+        if job.worth is not None:
+            kept = best_place(folder, config.checkpoints, phase)
+            keep = opened.enter_context(keeping_best(kept, job.worth, state, mesh))
         rows = rows_here(mesh, config.batch_size)
         data = opened.enter_context(
             contextlib.closing(train_batches(job.task, job.layout, config.batch_size, config.seed, start, rows))
@@ -143,6 +150,8 @@ def fit(job: Fit, state: TrainState, console: Console, profile: bool = False) ->
                 valid = job.validate(state.params)
                 _require_finite(valid, f"{phase} step {step}, validation", manager)
                 log.write(step, {"split": "valid"} | valid)
+                if keep is not None:
+                    keep(step, state, valid)
                 if not console.is_terminal:
                     name = "auc" if "auc" in valid else "accuracy"
                     seconds = f"{time.perf_counter() - began:.0f} s"

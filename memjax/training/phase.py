@@ -10,7 +10,9 @@ import numpy as np
 from jax.sharding import Mesh
 from rich.console import Console
 
+from memjax.errors import require
 from memjax.training import checkpoint
+from memjax.training.best_checkpoint import Worth, best_place
 from memjax.training.data import Examples, Layout
 from memjax.training.evaluate import MetricSums
 from memjax.training.loop import Fit, fit
@@ -89,6 +91,7 @@ class Experiment(NamedTuple):
         task: whose examples it is trained and tested on.
         mesh: all devices.
         recipe: what the family makes of it.
+        worth: of a validation of the last phase, how good it is; the more, the better.
         evaluators: of each phase, by its name, `evaluate(params, split, ...) -> metrics` as `make_evaluator` makes it:
             validations and the test compile it once.
     """
@@ -101,11 +104,16 @@ class Experiment(NamedTuple):
     mesh: Mesh
     recipe: Recipe
     evaluators: Mapping[str, Callable[..., dict[str, Any]]]
+    worth: Worth
 
     @property
     def phases(self) -> tuple[Phase, ...]:
         """Those of the recipe, in order."""
         return self.recipe.phases
+
+    def keeps_best(self, phase: Phase) -> bool:
+        """Whether the parameters of a phase that count are those that were best in validation."""
+        return self.config.training.keep == "best" and phase.name == self.phases[-1].name
 
 
 def initial_state(experiment: Experiment, phase: Phase) -> TrainState:
@@ -136,7 +144,7 @@ def run_phase(
         profile: as of `train`.
 
     Returns:
-        The parameters at its end.
+        The parameters that count: at its end, or those that were best in validation.
 
     Raises:
         MemjaxError: as `fit` does.
@@ -164,9 +172,10 @@ def run_phase(
         layout=layout,
         config=training,
         mesh=mesh,
+        worth=experiment.worth if experiment.keeps_best(phase) else None,
     )
     state = fit(job, jax.jit(begin, out_shardings=places)(frozen), console, profile)
-    return state.params
+    return load_phase(experiment, folder, phase)[1] if experiment.keeps_best(phase) else state.params
 
 
 def load_phase(experiment: Experiment, folder: Path, phase: Phase) -> tuple[int, Params]:
@@ -178,16 +187,38 @@ def load_phase(experiment: Experiment, folder: Path, phase: Phase) -> tuple[int,
         phase: of the experiment.
 
     Returns:
-        (step, parameters) of its newest checkpoint that is whole.
+        (step, parameters) of its newest checkpoint that is whole; or of the best one, as the config says, once there
+        is one.
 
     Raises:
         MemjaxError: if there is none.
     """
     place = checkpoint.place(folder, experiment.config.training.checkpoints) / phase.name
+    best = best_place(folder, experiment.config.training.checkpoints, phase.name)
+    with checkpoint.reaching(best):
+        place = best if experiment.keeps_best(phase) and best.is_dir() and any(best.glob("[0-9]*")) else place
     like = jax.eval_shape(lambda: initial_state(experiment, phase))
     with checkpoint.open_checkpoints(place, create=False) as manager:
         state, _ = checkpoint.restore(manager, like, experiment.mesh)
     return int(state.step), state.params
+
+
+def newest_step(experiment: Experiment, folder: Path, phase: Phase) -> int:
+    """How far a phase was trained, by its newest checkpoint.
+
+    Args:
+        experiment: that of the run.
+        folder: of the run.
+        phase: of the experiment.
+
+    Raises:
+        MemjaxError: if there is none.
+    """
+    place = checkpoint.place(folder, experiment.config.training.checkpoints) / phase.name
+    with checkpoint.open_checkpoints(place, create=False) as manager:
+        steps = manager.all_steps()
+    require(bool(steps), f"{place} holds no checkpoint; train the run first")
+    return max(steps)
 
 
 def state_bytes(make_state: Callable[[], Any]) -> int:

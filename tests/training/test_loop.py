@@ -59,12 +59,12 @@ def validate(params):
     return {"accuracy": 0.5, "loss": float(params["w"].sum()), "tags": {"half": {}}}
 
 
-def run(folder, steps=6, *, step=None, validate=validate, learning_rate=0.01, loss=noisy_loss, **changes):
+def run(folder, steps=6, *, step=None, validate=validate, learning_rate=0.01, loss=noisy_loss, worth=None, **changes):
     folder.mkdir(exist_ok=True)
     optimizer, step_fn = stepper(learning_rate, loss)
     state = init_state({"w": jnp.linspace(-1, 1, 20)}, optimizer)
     config = TrainingConfig(**{**vars(TRAINING), **changes})
-    job = Fit(folder, "train", steps, step or step_fn, None, validate, task(), layout_of(task()), config, mesh())
+    job = Fit(folder, "train", steps, step or step_fn, None, validate, task(), layout_of(task()), config, mesh(), worth)
     return fit(job, state, Console(quiet=True))
 
 

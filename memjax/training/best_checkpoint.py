@@ -1,0 +1,56 @@
+"""The checkpoint of a phase that was best in validation, beside the newest ones, from which a run goes on."""
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from etils import epath
+from jax.sharding import Mesh
+
+from memjax.errors import require
+from memjax.training import checkpoint
+from memjax.training.step import TrainState
+
+# Of a validation, how good it is: the more, the better; NaN where it has no result.
+Worth = Callable[[Mapping[str, Any]], float]
+Keep = Callable[[int, TrainState, Mapping[str, Any]], None]
+
+
+def best_place(folder: Path, elsewhere: str, phase: str) -> epath.Path:
+    """Where it lies: beside the phase's own folder."""
+    return checkpoint.place(folder, elsewhere) / f"{phase}_best"
+
+
+@contextlib.contextmanager
+def keeping_best(place: epath.Path, worth: Worth, start: TrainState, mesh: Mesh) -> Iterator[Keep]:
+    """Saves what is better than all before it, of this run and of what it goes on from.
+
+    Args:
+        place: as of `best_place`.
+        worth: of a validation.
+        start: from which the phase goes on. What was saved after it is trained again, and deleted.
+        mesh: all devices.
+
+    Yields:
+        `keep(step, state, metrics)`, to be called after each validation.
+    """
+    with checkpoint.open_checkpoints(place) as manager:
+        for step in [step for step in manager.all_steps() if step > int(start.step)]:
+            manager.delete(step)
+        highest = -math.inf
+        if manager.all_steps():
+            _, [kept] = checkpoint.restore(manager, start, mesh)
+            highest = kept["worth"]
+
+        def keep(step: int, state: TrainState, metrics: Mapping[str, Any]) -> None:
+            nonlocal highest
+            found = worth(metrics)
+            require(not math.isnan(found), "a validation has no result by which config.training.keep=best could go")
+            if found > highest:
+                checkpoint.save(manager, step, state, [{"worth": found}])
+                highest = found
+
+        yield keep
+        manager.wait_until_finished()

@@ -1,0 +1,168 @@
+"""`config.training.keep=best`: a run is tested, and used, with the parameters that were best in validation.
+
+Slips that were tried: the last of several best ones kept; the worst one; what was saved after the newest checkpoint
+left there; the best so far forgotten when a run goes on; `evaluate` with the newest.
+"""
+
+import json
+import shutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles.checking import assert_same
+from training.test_loop import run, stopped_at
+from training.tiny import CONFIGS, flags
+
+from memjax import MemjaxError, cli
+from memjax.experiments.prepare import trained_model
+from memjax.reporting import load_run
+from memjax.reporting.columns import result_worth
+from memjax.training import checkpoint
+
+OFTEN = {"validate_every": 1, "checkpoint_every": 3}
+
+
+def worth(metrics):
+    return metrics["accuracy"]
+
+
+def validations(values):
+    """A validation that says one of these after the other; the parameters that it saw."""
+    left, seen = list(values), []
+
+    def validate(params):
+        seen.append(jax.device_get(params))
+        return {"accuracy": left.pop(0)}
+
+    return validate, seen
+
+
+def saved(folder):
+    """(steps, the parameters of the newest) of what is kept besides."""
+    with checkpoint.open_checkpoints(folder / "train_best", create=False) as manager:
+        steps = manager.all_steps()
+        state = manager.restore(max(steps))["state"]
+    return sorted(steps), state["params"]
+
+
+@pytest.mark.parametrize(
+    ("values", "best"),
+    [([0.1, 0.3, 0.2, 0.3, 0.0, 0.1], 2), ([0.9, 0.8, 0.7, 0.6, 0.5, 0.4], 1), ([0.0] * 5 + [1.0], 6)],
+)
+def test_the_earliest_of_the_best_validations_is_kept(tmp_path, values, best):
+    validate, seen = validations(values)
+    run(tmp_path / "run", validate=validate, worth=worth, **OFTEN)
+    steps, params = saved(tmp_path / "run")
+    assert max(steps) == best
+    assert_same(jax.tree.map(np.asarray, params), seen[best - 1])
+
+
+@pytest.mark.parametrize("stop", [3, 5, 6])
+def test_a_run_that_was_killed_keeps_what_it_would_have_kept_in_one_go(tmp_path, stop):
+    values = [0.1, 0.3, 0.2, 0.5, 0.4, 0.1]
+    with pytest.raises(KeyboardInterrupt):
+        validate = validations(values)[0]
+        run(tmp_path / "run", validate=validate, worth=worth, step=stopped_at(stop), **OFTEN)
+    start = 3 if stop > 3 else 0
+    run(tmp_path / "run", validate=validations(values[start:])[0], worth=worth, **OFTEN)
+    assert max(saved(tmp_path / "run")[0]) == 4
+
+
+def test_what_is_trained_again_is_judged_again(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        validate = validations([0.1, 0.3, 0.2, 0.9])[0]
+        run(tmp_path / "run", validate=validate, worth=worth, step=stopped_at(5), **OFTEN)
+    run(tmp_path / "run", validate=validations([0.2, 0.1, 0.2])[0], worth=worth, **OFTEN)  # as on other devices
+    assert max(saved(tmp_path / "run")[0]) == 2
+
+
+def test_what_was_best_before_a_run_went_on_stays_the_best(tmp_path):
+    run(tmp_path / "run", steps=3, validate=validations([0.1, 0.9, 0.3])[0], worth=worth, **OFTEN)
+    run(tmp_path / "run", steps=6, validate=validations([0.4, 0.5, 0.6])[0], worth=worth, **OFTEN)
+    assert max(saved(tmp_path / "run")[0]) == 2
+
+
+def test_without_it_nothing_is_kept_besides(tmp_path):
+    run(tmp_path / "run", **OFTEN)
+    assert not (tmp_path / "run" / "train_best").exists()
+
+
+def test_a_validation_without_a_result_is_one_line(tmp_path):
+    with pytest.raises(MemjaxError, match=r"no result by which config\.training\.keep=best could go"):
+        run(tmp_path / "run", worth=lambda metrics: float("nan"), **OFTEN)
+
+
+def test_worth_is_the_first_result_that_validations_have_and_more_is_better():
+    def report(*columns):
+        return {
+            "headline": columns[0][0],
+            "columns": [
+                {"name": name, "path": path, "number": kind, "better": better} for name, path, kind, better in columns
+            ],
+        }
+
+    error = ("error %", ["accuracy"], "error", "lower")
+    assert result_worth(report(error), {"accuracy": 0.9}) > result_worth(report(error), {"accuracy": 0.8})
+    lower = ("bits", ["bits"], "number", "lower")
+    assert result_worth(report(lower), {"bits": 1.0}) > result_worth(report(lower), {"bits": 2.0})
+    whole = ("HR@10 %", ["hr_10"], "percent", "higher")
+    assert result_worth(report(whole, error), {"accuracy": 0.75}) == -25.0
+    assert result_worth(report(whole, error), {"accuracy": 0.75, "hr_10": 0.5}) == 50.0
+    assert np.isnan(result_worth(report(whole), {"accuracy": 0.75}))
+
+
+SETTINGS = [
+    f"--config={CONFIGS / 'evidence.py'}:demo",
+    *flags(
+        training__steps=8, training__validate_every=1, training__validate_examples=1000, rehearsal__fragments=0,
+        optimizer__learning_rate=0.1,
+    ),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run at a rate at which it learns nothing, so that its last validation is not the best; and all of them."""
+    folder = tmp_path_factory.mktemp("best") / "run"
+    assert cli.main(["train", *SETTINGS, "--config.training.keep=best", f"--run={folder}"]) == 0
+    entries = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return folder, {e["step"]: e for e in entries if e["phase"] == "train" and e.get("split") == "valid"}
+
+
+def test_a_run_is_tested_with_its_best_parameters_and_says_so(trained):
+    folder, entries = trained
+    best = max(entries, key=lambda step: (entries[step]["accuracy"], -step))
+    assert best != 8, "a run whose last validation is the best shows nothing"
+    evaluation = json.loads((folder / "evaluation.json").read_text())
+    assert (evaluation["step"], evaluation["best_step"]) == (8, best)
+    assert any(f"parameters of step {best}, the best in validation" in note for note in evaluation["notes"])
+    assert load_run(folder).validated["step"] == best and not load_run(folder).unfinished
+
+
+def test_on_validation_it_has_what_was_logged_at_that_step(trained, tmp_path):
+    folder, entries = trained
+    copy = tmp_path / "run"
+    shutil.copytree(folder, copy)
+    assert cli.main(["evaluate", str(copy), "--split=valid"]) == 0
+    (file,) = copy.glob("evaluation-*.json")
+    evaluation = json.loads(file.read_text())
+    logged = entries[evaluation["best_step"]]
+    for name in ("accuracy", "answer_loss"):
+        assert evaluation["metrics"][name] == pytest.approx(logged[name], rel=1e-6)
+    assert evaluation["metrics"]["answer_loss"] != pytest.approx(entries[8]["answer_loss"], rel=1e-6)
+
+
+def test_the_model_of_a_run_is_its_best(trained):
+    folder, _ = trained
+    _, params = trained_model(folder)
+    assert_same(jax.device_get(params), jax.tree.map(jnp.asarray, saved(folder)[1]))
+
+
+def test_it_cannot_be_asked_of_a_run_that_has_begun(trained, tmp_path, capsys):
+    folder, _ = trained
+    copy = tmp_path / "run"
+    shutil.copytree(folder, copy)
+    assert cli.main(["train", *SETTINGS, f"--run={copy}"]) == 2
+    assert "config.training.keep" in capsys.readouterr().err
