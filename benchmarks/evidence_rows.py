@@ -57,6 +57,7 @@ MEDIUM = {
     "continual": "",
     **ABLATIONS,
     **EXTENSIONS,
+    "familiarity weight 1": TRIALS["familiarity weight 1"],
     "15% masked": "--config.rehearsal.mask_ratio=0.15",
     "gru encoder": "--config.memory.encoder=gru",
     "continual single head": "--config.memory.update_heads=1",
