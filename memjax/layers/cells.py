@@ -9,8 +9,9 @@ import jax.numpy as jnp
 
 from memjax import ops
 from memjax.errors import require, require_count
-from memjax.layers.stream_state import check_state
+from memjax.layers.stream_state import checked_state
 from memjax.memories.controlled_core import ControlledCore, DNCCore, NTMCore, NUTMCore
+from memjax.ops.arrays import described
 from memjax.ops.recurrence import recomputed
 from memjax.typing import Any, Array, Float, Key, State
 
@@ -51,8 +52,9 @@ class ExternalCell(nn.RNNCellBase):
 
     @nn.compact
     def __call__(self, carry: State, inputs: Float[Array, "*B dx"]) -> tuple[State, Float[Array, "*B features"]]:
-        require(inputs.ndim >= 1, "inputs are [*B, width], not a number")
-        check_state(carry, jax.eval_shape(lambda: self.initialize_carry(jax.random.key(0), inputs.shape)))
+        require(getattr(inputs, "ndim", 0) >= 1, f"inputs are an array [*B, width], not {described(inputs)}")
+        empty = jax.eval_shape(lambda: self.initialize_carry(jax.random.key(0), inputs.shape))
+        carry = checked_state(carry, empty)
         core = self.core()
         params = core.params(self, inputs.shape[-1])
         # All that a step makes, kept for all steps, is several times its carry.

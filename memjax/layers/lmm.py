@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from memjax import ops
 from memjax.layers.documents import by_token
 from memjax.layers.head_memory import HeadMemory
-from memjax.layers.stream_state import check_documents, check_state, check_stream, persistent_tokens
+from memjax.layers.stream_state import check_documents, checked_state, checked_stream, persistent_tokens
 from memjax.layers.surprise_settings import SurpriseLayer
 from memjax.memories.surprise_memory import EPSILON
 from memjax.typing import Array, Bool, Float, Int
@@ -83,8 +83,8 @@ class LMM(SurpriseLayer):
             fresh: for a layer around this one, the state that documents begin in, token by token then; if not given,
                 that of a stream.
         """
-        check_stream(self, x, state, self.empty())
-        check_state(fresh, self.empty())
+        state = checked_stream(self, x, state, self.empty())
+        fresh = checked_state(fresh, self.empty())
         check_documents(reset, len(x))
         if reset is None or not (self.deep or self.persistent or fresh is not None):
             state = self.initial_state() if state is None else state

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax.errors import require
+from memjax.ops.arrays import described
 from memjax.typing import Array, Float, State
 
 
@@ -17,15 +18,16 @@ def persistent_tokens(module: nn.Module, count: int, width: int) -> Float[Array,
     return module.param("persistent", nn.initializers.normal(1.0), shape) if count else jnp.zeros(shape)
 
 
-def check_stream(layer: nn.Module, x: Array, state: State | None, empty: State) -> None:
-    """Raises `MemjaxError` for an x that is not `[L, width]`, and for a state unlike `empty`, one of this layer."""
+def checked_stream(layer: nn.Module, x: Array, state: State | None, empty: State) -> State | None:
+    """`checked_state`, for a sequence. Raises `MemjaxError` for an x that is no array of floats `[L, width]`."""
+    floats = hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.floating)
     require(
-        getattr(x, "ndim", 0) == 2 and x.shape[1] == layer.width,
-        f"a layer {layer.width} wide takes one sequence, [L, {layer.width}], not {list(jnp.shape(x))}; jax.vmap is for "
-        "several",
+        floats and x.ndim == 2 and x.shape[1] == layer.width,
+        f"a layer {layer.width} wide takes one sequence, a float array [L, {layer.width}], not {described(x)}; "
+        "jax.vmap is for several",
     )
     check_init(layer, x)
-    check_state(state, empty)
+    return checked_state(state, empty)
 
 
 def check_init(layer: nn.Module, x: Array) -> None:
@@ -48,12 +50,21 @@ def check_documents(reset: Array | None, length: int) -> None:
     )
 
 
-def check_state(state: State | None, empty: State) -> None:
-    """Raises `MemjaxError` for a state unlike `empty`, one of its module; none at all is right everywhere."""
+def checked_state(state: State | None, empty: State) -> State | None:
+    """A state in the dtypes of `empty`, one of its module; none at all is right everywhere.
+
+    Raises:
+        MemjaxError: for a state of other shapes or other kinds of numbers.
+    """
     if state is None:
-        return
+        return None
     given, own = ([jnp.shape(leaf) for leaf in jax.tree.leaves(tree)] for tree in (state, empty))
     require(
         type(state) is type(empty) and given == own,
         f"this state is another layer's: {type(state).__name__} of shapes {given}, not {type(empty).__name__} of {own}",
     )
+    leaves, wanted = jax.tree.leaves(state), jax.tree.leaves(empty)
+    kinds = [[jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in each] for each in (leaves, wanted)]
+    require(kinds[0] == kinds[1], f"this state is another layer's: {type(state).__name__} of other kinds of numbers")
+    cast = [leaf.astype(own.dtype) for leaf, own in zip(leaves, wanted, strict=True)]
+    return jax.tree.unflatten(jax.tree.structure(state), cast)

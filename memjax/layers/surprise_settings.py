@@ -60,7 +60,7 @@ class SurpriseSettings:
         impl: "auto", as of `ops.surprise_linear`, and for deep memories the closed form; "closed_form"; "pallas", the
             same with a kernel for each chunk, for linear memories on one TPU or GPU; or "sequential", token by token,
             for any loss with gradients at every token.
-        dtype: of the products.
+        dtype: of the projections; the memory, gates and attention are in float32, whatever it is.
 
     Raises:
         MemjaxError: for settings that cannot be.

@@ -11,7 +11,7 @@ from memjax.checks import at_least, check_whole
 from memjax.errors import require
 from memjax.layers.documents import by_token
 from memjax.layers.lmm import LMM, SurpriseLayerState
-from memjax.layers.stream_state import check_documents, check_init, check_stream, persistent_tokens
+from memjax.layers.stream_state import check_documents, checked_stream, persistent_tokens
 from memjax.layers.surprise_settings import SurpriseLayer
 from memjax.layers.window_attention import WindowAttention, WindowState, attend
 from memjax.memories.memory import scan_module
@@ -35,7 +35,7 @@ def check_window(layer: nn.Module) -> None:
 
 
 def _both(layer: nn.Module, x: Array, state: BothState | None) -> BothState:
-    check_init(layer, x)
+    checked_stream(layer, x, None, None)
     require(state is None or isinstance(state, BothState), f"this state is another layer's: {type(state).__name__}")
     return layer.initial_state() if state is None else state
 
@@ -78,8 +78,8 @@ class MAG(SurpriseLayer):
         self, x: Float[Array, "L d"], state: BothState | None = None, *, reset: Bool[Array, "L"] | None = None
     ) -> tuple[Float[Array, "L d"], BothState]:
         """What comes out for every token, and the state; reset: as of `LMM`."""
-        check_documents(reset, len(x))
         state = _both(self, x, state)
+        check_documents(reset, len(x))
         attended, attention = self.attention(x, state.attention, self.in_front, reset=reset)
         remembered, memory = self.memory(x, state.memory, reset=reset, fresh=_fresh(self, reset))
         return self.norms[0](attended) * nn.silu(self.norms[1](remembered)), BothState(attention, memory)
@@ -118,8 +118,8 @@ class MAL(SurpriseLayer):
         self, x: Float[Array, "L d"], state: BothState | None = None, *, reset: Bool[Array, "L"] | None = None
     ) -> tuple[Float[Array, "L d"], BothState]:
         """What comes out for every token, and the state; reset: as of `LMM`."""
-        check_documents(reset, len(x))
         state = _both(self, x, state)
+        check_documents(reset, len(x))
         remembered, memory = self.memory(x, state.memory, reset=reset, fresh=_fresh(self, reset))
         in_front = self.norm(self.in_front + self.memory(self.in_front)[0])
         attended, attention = self.attention(self.norm(x + remembered), state.attention, in_front, reset=reset)
@@ -186,7 +186,7 @@ class MAC(SurpriseLayer):
     ) -> tuple[Float[Array, "L d"], ContextState]:
         """What comes out for every token, and the state; reset: as of `LMM`, token by token."""
         fresh = self.initial_state()
-        check_stream(self, x, state, fresh)
+        state = checked_stream(self, x, state, fresh)
         check_documents(reset, len(x))
         state = fresh if state is None else state
         if not x.shape[0]:

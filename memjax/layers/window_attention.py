@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from memjax.checks import at_least, check_whole
 from memjax.errors import require
-from memjax.layers.stream_state import check_documents, check_stream, persistent_tokens
+from memjax.layers.stream_state import check_documents, checked_stream, persistent_tokens
 from memjax.typing import Any, Array, Bool, Float, Int
 
 FAR = -1e30  # a score that no softmax sees; -inf would be NaN where nothing may be seen
@@ -34,7 +34,7 @@ class WindowAttention(nn.Module):
         heads: of the attention.
         window: W.
         persistent: how many learned tokens stand in front of all.
-        dtype: of the products.
+        dtype: of the projections; attention is in float32, whatever it is.
     """
 
     width: int
@@ -76,7 +76,7 @@ class WindowAttention(nn.Module):
             in_front: tokens in the place of its own persistent ones, which every token sees.
             reset: the first tokens of documents, which see nothing before themselves.
         """
-        check_stream(self, x, state, self.initial_state())
+        state = checked_stream(self, x, state, self.initial_state())
         check_documents(reset, len(x))
         length, state = x.shape[0], self.initial_state() if state is None else state
         if not length:

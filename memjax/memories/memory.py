@@ -74,7 +74,7 @@ class Memory(nn.Module):
     def write(
         self, state: State, features: PyTree[Shaped[Array, "N ..."]], mask: Bool[Array, "N"], *, key: Key | None = None
     ) -> tuple[State, Float[Array, ""]]:
-        """Writes one encoded segment. Padding writes nothing.
+        """Writes one encoded segment. Padding, which stands at its end, writes nothing.
 
         Args:
             state: before it.

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax.errors import require, require_count
-from memjax.layers.stream_state import check_state
+from memjax.layers.stream_state import checked_state
 from memjax.layers.window_attention import FAR
 from memjax.models.tokens import check_tokens
 from memjax.typing import Any, Array, Bool, Float, Int
@@ -90,7 +90,7 @@ class MemN2NLanguage(nn.Module):
             train: whether there is dropout, which needs the rng "dropout".
         """
         check_tokens(tokens, self.vocabulary)
-        check_state(state, self.initial_state())
+        state = checked_state(state, self.initial_state())
         require(reset is None, "reset is not for MemN2N; give each document a row of its own")
         state = self.initial_state() if state is None else state
         length = tokens.shape[0]

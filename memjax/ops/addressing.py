@@ -86,8 +86,8 @@ def sharpen_weights(weights: Float[Array, "N"], power: Float[Array, ""]) -> Floa
     >>> [f"{weight:.2f}" for weight in sharpen_weights(jnp.array([0.25, 0.75]), jnp.array(2.0))]
     ['0.10', '0.90']
     """
-    smallest = jnp.finfo(weights.dtype).tiny
-    return jax.nn.softmax(power * jnp.log(jnp.maximum(weights, smallest)))
+    wide = weights.astype(jnp.promote_types(weights.dtype, jnp.float32))
+    return jax.nn.softmax(power * jnp.log(jnp.maximum(wide, jnp.finfo(wide.dtype).tiny))).astype(weights.dtype)
 
 
 @checked

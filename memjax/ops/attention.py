@@ -92,10 +92,10 @@ def additive_scores(
     Args:
         params: the weights.
         left: A vectors.
-        right: B vectors; the result has their dtype.
+        right: B vectors, in whose dtype the products are taken.
 
     Returns:
-        The logits of all pairs.
+        The logits of all pairs, in float32 or better.
 
     >>> import jax.numpy as jnp
     >>> params = AdditiveParams(jnp.eye(2), jnp.eye(2), jnp.zeros(2), jnp.ones(2))
@@ -116,10 +116,10 @@ def dot_scores(
     Args:
         params: the weights.
         left: A vectors.
-        right: B vectors; the result has their dtype.
+        right: B vectors, in whose dtype the products are taken.
 
     Returns:
-        The logits of all pairs.
+        The logits of all pairs, in float32 or better.
 
     >>> import jax.numpy as jnp
     >>> dot_scores(DotParams(jnp.eye(4), jnp.eye(4), jnp.ones(4)), jnp.zeros((1, 4)), jnp.ones((1, 4))).tolist()

@@ -132,6 +132,7 @@ def straight_through_evict(
         if not jnp.issubdtype(entries.dtype, jnp.floating):
             return after
         moved = jnp.concatenate([entries[1:], jnp.asarray(new, entries.dtype)[None]]) - entries
+        moved = jnp.where(jnp.isfinite(moved), moved, 0)  # 0 * inf is NaN, and what has gone may be anything
         return after + as_column(through, entries).astype(entries.dtype) * jax.lax.stop_gradient(moved)
 
     after = buffer_evict(buffer, index, entry)

@@ -55,7 +55,7 @@ def momentum_recurrence(
     )
     mask = jnp.ones(surprise.shape[0], bool) if mask is None else mask
 
-    dtype = state_dtype(surprise)
+    dtype = state_dtype(surprise, state)
     surprise, log_keep, log_momentum = (x.astype(dtype) for x in (surprise, log_keep, log_momentum))
     state = (state[0].astype(dtype), state[1].astype(dtype))
 

@@ -78,15 +78,25 @@ def known_within(state: SurpriseState) -> int | None:
     return None if isinstance(state.within, jax.core.Tracer) else int(state.within or 0)
 
 
-def state_dtype(*arrays: Array) -> Any:
-    """The dtype of state and coefficients: float32, or float64 where that is given."""
-    return jnp.promote_types(jnp.result_type(*arrays), jnp.float32)
+def state_dtype(*arrays: PyTree) -> Any:
+    """The dtype of state and coefficients: float32, or float64 where that is given, in a state too."""
+    return jnp.promote_types(jnp.result_type(*jax.tree.leaves(arrays)), jnp.float32)
 
 
 def cast(state: SurpriseState, dtype: Any) -> SurpriseState:
     """The same state in this dtype of floats."""
     memory, momentum, anchor = jax.tree.map(lambda x: x.astype(dtype), (state.memory, state.momentum, state.anchor))
     return SurpriseState(memory, momentum, anchor, state.within)
+
+
+def within_chunk(state: SurpriseState, chunk_size: int) -> SurpriseState:
+    """The state; NaN where it is that of longer chunks and this is known too late to be refused, in a compiled call."""
+    within = state.within
+    if known_within(state) is not None:
+        return state
+    fits = (within >= 0) & (within < chunk_size)
+    memory, momentum = jax.tree.map(lambda x: jnp.where(fits, x, jnp.nan), (state.memory, state.momentum))
+    return SurpriseState(memory, momentum, state.anchor, within)
 
 
 def over_chunks(
@@ -140,6 +150,7 @@ def over_anchored_chunks(
         chunk_size: of all chunks.
     """
     length = jax.tree.leaves(tokens)[0].shape[0]
+    state = within_chunk(state, chunk_size)
     first, begun = (state.memory, state.momentum), known_within(state)
     within = state.within if begun is None else begun
     anchor = state.memory if state.anchor is None else state.anchor
@@ -199,6 +210,7 @@ def over_documents(
     """
     length = len(reset)
     size = min(chunk_size, length)
+    state = within_chunk(state, chunk_size)
     within = jnp.asarray(0 if state.within is None else state.within)
     anchor = state.memory if state.anchor is None else state.anchor
     nothing = jax.tree.map(jnp.zeros_like, state.memory)

@@ -140,3 +140,14 @@ def test_the_carry_of_another_cell_is_one_clear_line(unchecked):
     for carry in (made_by.initialize_carry(jax.random.key(0), (D,)) for made_by in (other, larger)):
         with pytest.raises(MemjaxError, match="another layer's"):
             cell("ntm").apply(own, carry, x)
+    with pytest.raises(MemjaxError, match="inputs are an array"):
+        cell("ntm").apply(own, cell("ntm").initialize_carry(jax.random.key(0), (D,)), [1.0] * D)
+
+
+def test_a_carry_in_bfloat16_is_gone_on_from():
+    params, _ = made("ntm")
+    own, x = {"params": params["params"]["cell"]}, inputs()[0, 0]
+    carry = cell("ntm").initialize_carry(jax.random.key(0), (D,))
+    low = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), carry)
+    after, _ = cell("ntm").apply(own, low, x)
+    assert jax.tree.map(lambda leaf: leaf.dtype, after) == jax.tree.map(lambda leaf: leaf.dtype, carry)

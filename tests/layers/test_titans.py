@@ -504,11 +504,23 @@ def test_parameters_are_not_made_from_a_sequence_of_no_tokens(name, unchecked):
 
 
 @every_layer
+def test_a_state_that_was_kept_in_bfloat16_is_gone_on_from(name):
+    layer, params = LAYERS[name], made(name)
+    state = layer.apply(params, tokens()[:3])[1]
+    low = jax.tree.map(lambda x: x.astype(jnp.bfloat16) if jnp.issubdtype(x.dtype, jnp.floating) else x, state)
+    rounded = jax.tree.map(lambda x, like: x.astype(like.dtype), low, state)
+    assert_same(layer.apply(params, tokens()[3:], low), layer.apply(params, tokens()[3:], rounded))
+    with pytest.raises(MemjaxError, match="of other kinds of numbers"):
+        layer.apply(params, tokens()[3:], jax.tree.map(lambda x: x.astype(jnp.int32), state))
+
+
+@every_layer
 def test_what_is_no_sequence_of_its_width_or_no_state_of_its_own_is_one_line(name, unchecked):
     layer, params = LAYERS[name], made(name)
-    for shape in ((3, WIDTH + 1), (2, 3, WIDTH)):
-        with pytest.raises(MemjaxError, match=rf"takes one sequence, \[L, {WIDTH}\]"):
-            layer.apply(params, jnp.ones(shape))
+    wrong = (*map(jnp.ones, ((3, WIDTH + 1), (2, 3, WIDTH), ())), [[1.0] * WIDTH], None, jnp.ones((3, WIDTH), complex))
+    for x in wrong:
+        with pytest.raises(MemjaxError, match=rf"takes one sequence, a float array \[L, {WIDTH}\]"):
+            layer.apply(params, x)
     for other in LAYERS:
         state = jax.tree.map(
             lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(run(other), made(other), tokens())[1]

@@ -137,3 +137,14 @@ def test_a_row_that_is_erased_and_written_holds_what_was_added():
 def test_an_even_number_of_shares_is_one_line():
     with pytest.raises(MemjaxError, match="odd number of shares, for -s to s, not 2"):
         ops.shift_weights(jnp.ones(N), jnp.ones(2))
+
+
+def test_sharpening_in_low_precision_is_as_near_as_its_weights():
+    drawn = np.random.default_rng(0).dirichlet(np.ones(512))
+    for dtype, near in ((jnp.bfloat16, 2**-7), (jnp.float16, 2**-9)):
+        weights = jnp.asarray(drawn, dtype)
+        exact = np.asarray(weights, np.float64) ** 2
+        sharpened = ops.sharpen_weights(weights, jnp.asarray(2.0, dtype))
+        assert sharpened.dtype == dtype
+        exact = exact / exact.sum()
+        assert np.abs(np.asarray(sharpened, np.float64) - exact).max() < near * exact.max()

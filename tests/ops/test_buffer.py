@@ -109,3 +109,11 @@ def test_the_usage_changes_what_input_matching_evicts():
     scores, after = ops.input_matching(params, logits, usage, jnp.ones(2))
     assert without.argmax() == 0 and scores.argmax() == 1
     np.testing.assert_allclose(after, 0.1 * usage + 0.9 * logits, rtol=1e-6)
+
+
+@pytest.mark.parametrize("entries", [[np.inf, 2.0], [1.0, np.nan]])
+@pytest.mark.parametrize("index", range(3))
+def test_a_straight_through_eviction_leaves_what_an_eviction_leaves_whatever_the_entries_hold(entries, index):
+    full, index, new = ops.Buffer(jnp.array(entries), jnp.array(2)), jnp.array(index), jnp.array(5.0)
+    learned = ops.straight_through_evict(full, index, new, jnp.array([0.5, 0.3, 0.2]))
+    np.testing.assert_array_equal(learned.entries, ops.buffer_evict(full, index, new).entries)

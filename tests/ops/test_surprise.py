@@ -446,3 +446,31 @@ def test_the_recurrence_of_momentum_is_in_float32_and_checks_its_gates():
     assert all(leaf.dtype == jnp.float32 for leaf in states)
     with pytest.raises(MemjaxError, match="log_momentum must be the log of a gate"):
         ops.momentum_recurrence(half, -half, ones, (ones[0], ones[0]))
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_compiled_call_that_cannot_refuse_a_state_of_longer_chunks_reads_nan(rng, reset):
+    """Silently wrong it would be the state of some other place in a chunk."""
+    arrays = cast(tokens(rng, 3), jnp.float32)
+    given = {"reset": jnp.array([False, True, False])} if reset else {}
+
+    def write(within):
+        zeros = jnp.zeros((DK, DV))
+        state = ops.SurpriseState(zeros, zeros, zeros + 1, within)
+        return ops.surprise_linear(*arrays, state, gradient_at="chunk", chunk_size=2, **given)[0]
+
+    with pytest.raises(MemjaxError, match="it ends 3 tokens into a chunk, of which chunk_size is 2"):
+        write(jnp.array(3))
+    assert np.isnan(jax.jit(write)(jnp.array(3))[0]).all()
+    assert_close(jax.jit(write)(jnp.array(1)), write(jnp.array(1)), 1e-6)
+
+
+@every_impl
+def test_a_state_in_float64_stays_so_whatever_the_tokens_are_in(rng, impl):
+    arrays, state = cast(tokens(rng, 5), jnp.float32), start(rng)
+    with jax.enable_x64(True):
+        state = jax.tree.map(jnp.asarray, state)
+        out, end = ops.surprise_linear(*arrays, state, impl=impl)
+        assert (out.dtype, end.memory.dtype, end.momentum.dtype) == (jnp.float32, jnp.float64, jnp.float64)
+        each = [x[:, None] for x in arrays]
+        jax.lax.scan(lambda state, token: (ops.surprise_linear(*token, state, impl=impl)[1], None), state, tuple(each))
