@@ -77,8 +77,8 @@ def check(experiment: Experiment, run: Path, tolerance: float) -> bool:
     frozen, batch = before[-1] if before else None, next(iter(train_batches(task, layout, size, seed=0)))
 
     def loss_of(params: PyTree, batch: PyTree) -> jax.Array:
-        keys = jax.random.split(jax.random.key(0), size)
-        return phase.loss(params, frozen, layout.extend(batch | {"key": keys}))[0]
+        own = {"key": jax.random.split(jax.random.key(0), size), "step": jnp.full(size, phase.steps)}
+        return phase.loss(params, frozen, layout.extend(batch | own))[0]
 
     step = jax.value_and_grad(loss_of)
     (loss, gradient), (loss_of_cpu, of_cpu) = (on(device, step, params, batch) for device in (accelerator, cpu))

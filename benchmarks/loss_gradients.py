@@ -53,7 +53,8 @@ def gradients(folder: Path) -> dict[str, Any]:
 
     @jax.jit
     def one(params: Params, frozen: Params, batch: dict, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        batch = experiment.recipe.layout.extend(batch | {"key": jax.random.split(key, TOGETHER)})
+        own = {"key": jax.random.split(key, TOGETHER), "step": jnp.full(TOGETHER, step)}
+        batch = experiment.recipe.layout.extend(batch | own)
 
         def losses(memory: Params) -> jax.Array:
             own = {"params": params["params"] | {"memory": memory}}

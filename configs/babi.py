@@ -37,8 +37,8 @@ def get_config(arg: str = "rehearsal") -> ConfigDict:
     Or `joint`: any memory on all tasks at once, at the size for a CPU; with task=0 it is the paper's.
     """
     small = "joint" in arg.split(",")
-    variant, values = parse_arg(arg, "", memory="rehearsal", task=0 if small else 1, folder="en-10k", seed=0)
-    variant = values["memory"] if small or not variant else variant
+    variant, values = parse_arg(arg, "", memory="", task=0 if small else 1, folder="en-10k", seed=0)
+    variant = values["memory"] or ("" if small else variant) or "rehearsal"
     joint, large = values["task"] == 0, values["task"] == 0 and not small
     direct = variant in DIRECT
     if not direct and variant not in registry:

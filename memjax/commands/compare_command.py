@@ -1,7 +1,8 @@
 """`memjax compare`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from absl import flags
 
@@ -12,7 +13,7 @@ from memjax.experiments.arguments import read_settings
 from memjax.experiments.comparing import Planned, check_all, is_finished, train_all
 from memjax.experiments.family import Compared
 from memjax.experiments.reading import family_of, to_mapping
-from memjax.reporting import compare, comparison_rows, load_run, print_comparison, write_report
+from memjax.reporting import compare, comparison_rows, load_run, notes, print_comparison, write_report
 from memjax.training.compile_cache import keep_compiled
 from memjax.training.runs import write_json
 
@@ -59,9 +60,10 @@ def run(arguments: Sequence[str]) -> None:
             found = compare(rows)
             write_json(folder / "comparison.json", found)
             compared = comparison_rows(found)
-            print_comparison(compared, console)
+            said = notes([run for runs in rows.values() for run in runs])
+            print_comparison(compared, console, said)
             # A line for each row, in the plots: that of its first seed.
-            page = write_report([row[0] for row in rows.values()], folder, comparison=compared)
+            page = write_report([row[0] for row in rows.values()], folder, comparison=compared, noted=said)
             console.out(f"report: {page}")
 
 
@@ -71,9 +73,12 @@ def _plan(values: flags.FlagValues, arguments: Sequence[str]) -> tuple[Path, lis
     first, named = read_settings([f"--config={source}"])
     folder = Path(values.run or named.with_name(f"compared-{named.name}"))
     compared = family_of(to_mapping(first)["task"]["name"]).compared
-    given = {a.lstrip("-").partition("=")[0] for a in arguments}
+    changed = {a.lstrip("-").partition("=")[0] for a in arguments}
     for setting in ("memory.name", f"model.{compared.argument}", "training.seed", "system"):
-        require(f"config.{setting}" not in given, f"compare sets config.{setting} itself; see --of and --seeds")
+        require(f"config.{setting}" not in changed, f"compare sets config.{setting} itself; see --of and --seeds")
+    for setting in (compared.argument, "seed"):
+        given = any(part.startswith(f"{setting}=") for part in source.partition(":")[2].split(","))
+        require(not given, f"compare sets {setting}= itself; leave it out of {source}; see --of and --seeds")
     known = compared.values()
     names = list(known) if values.of == "all" else [name for name in values.of.split(",") if name]
     require(names, f"--of= is empty; name some of {', '.join(known)}, or write all")
@@ -87,9 +92,18 @@ def _plan(values: flags.FlagValues, arguments: Sequence[str]) -> tuple[Path, lis
                 variant = f"--config={source}{comma}{compared.argument}={name},seed={seed}"
                 config, _ = read_settings([variant, *rest, *overrides])
                 compared.check(config, kind)
+                _require_own(to_mapping(config), compared.argument, name, seed, source)
                 run = folder / f"{name + kind.replace(' ', '-')}-{seed}"
                 plan.append(Planned(name + kind, seed, config, run))
     return folder, plan
+
+
+def _require_own(settings: Mapping[str, Any], argument: str, name: str, seed: int, source: str) -> None:
+    """Raises `MemjaxError` for a config file that does not heed what compare tells it: all rows would be the same."""
+    own = settings.get("memory", {}).get("name") if argument == "memory" else settings.get("model", {}).get(argument)
+    require(own in (name, None), f"{source} takes no account of {argument}={name}: it has {own}; mend the file")
+    trained = settings["training"]["seed"]
+    require(trained == seed, f"{source} takes no account of seed={seed}: it has {trained}; mend the file")
 
 
 def _kinds(compared: Compared, rehearsal: str | None) -> dict[str, tuple[str, ...]]:

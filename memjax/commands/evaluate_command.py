@@ -12,7 +12,7 @@ from memjax.commands.shared import command_line, make_console, run_folders
 from memjax.config.overrides import override
 from memjax.errors import MemjaxError, require
 from memjax.experiments.arguments import place_data
-from memjax.experiments.prepare import prepare
+from memjax.experiments.prepare import on_these_devices, prepare
 from memjax.experiments.reading import from_mapping, read_config, to_mapping
 from memjax.reporting import load_run, print_table
 from memjax.training import experiment
@@ -38,14 +38,14 @@ def run(arguments: Sequence[str]) -> None:
     values = flags.FlagValues()
     flags.DEFINE_enum("split", "test", ["train", "valid", "test"], "what is tested", flag_values=values)
     flags.DEFINE_string("data_dir", None, "where the task's data lies now", flag_values=values)
-    changes = [a for a in arguments if a.lstrip("-").startswith("config")]
+    changes = [a for a in arguments if a.startswith("-") and a.lstrip("-").startswith("config")]
     foreign = [a for a in changes if not a.lstrip("-").startswith("config.task.")]
     require(not foreign, f"{' '.join(foreign)}: a run is tested as it was trained; config.task. alone may be changed")
     folders = run_folders([a for a in arguments if a not in changes], values, "evaluate")
     keep_compiled(None)
     file = evaluation_file(values.split, values.data_dir, changes)
     for folder in folders:
-        config = read_config(folder)
+        config = on_these_devices(read_config(folder))
         changed = _changed(config, changes, values.data_dir)
         prepared = prepare(changed)
         if changed.task != config.task:

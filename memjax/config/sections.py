@@ -49,7 +49,8 @@ class TrainingConfig:
         checkpoint_every: after how many steps a checkpoint is saved.
         checkpoints: where they lie, as `gs://bucket/folder`, each run's in a folder of its name; "": in the run folder.
         keep: with which parameters a run is tested and used: "newest", or "best", those with which a validation of the
-            last phase had its best result, the first of the report that validations have; of equal ones the earliest.
+            last phase had its best result, the first of the report that validations have, or else the smallest loss; of
+            equal ones the earliest.
         seed: of parameters, the order of examples and all that is drawn in training.
 
     Raises:

@@ -10,6 +10,7 @@ from memjax.errors import TOO_LARGE, MemjaxError, is_too_large
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import read_config
 from memjax.training import experiment, runs
+from memjax.training.data_digests import changed_data
 
 
 class Planned(NamedTuple):
@@ -29,12 +30,18 @@ class Planned(NamedTuple):
 
 
 def check_all(plan: Sequence[Planned]) -> None:
-    """Raises `MemjaxError` for a config that cannot be run, before anything is trained or written."""
-    for planned in {planned.row: planned for planned in plan}.values():
+    """Raises `MemjaxError` for a config that cannot be run, and for a finished run that has learned from other data
+    than there is now; before anything is trained or written.
+    """
+    for row in dict.fromkeys(planned.row for planned in plan):
+        own = [planned for planned in plan if planned.row == row]
         try:
-            prepare(planned.config)
+            prepared = prepare(own[0].config)
+            changed = [changed_data(prepared, planned.folder) for planned in own if is_finished(planned)]
         except MemjaxError as error:
-            raise MemjaxError(f"{planned.row}: {error}") from None
+            raise MemjaxError(f"{row}: {error}") from None
+        for text in filter(None, changed):
+            raise MemjaxError(f"{row}: {text}, and no mean is taken of both; give another --run")
 
 
 def is_finished(planned: Planned) -> bool:

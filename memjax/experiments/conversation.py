@@ -9,7 +9,7 @@ import numpy as np
 
 from memjax import streaming
 from memjax.errors import require
-from memjax.experiments.prepare import prepare, trained_parameters
+from memjax.experiments.prepare import on_these_devices, prepare, trained_parameters
 from memjax.experiments.reading import read_config
 from memjax.experiments.stream_qa import StreamQAConfig
 from memjax.models import MemoryModel
@@ -35,7 +35,7 @@ class Conversation:
     """
 
     def __init__(self, folder: Path | str):
-        config = read_config(Path(folder))
+        config = on_these_devices(read_config(Path(folder)))
         asked = isinstance(config, StreamQAConfig) and config.system == "memory"
         require(asked, f"{folder} is no run of a memory; see configs/babi.py")
         experiment = prepare(config)

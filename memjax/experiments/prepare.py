@@ -1,5 +1,7 @@
 """From a config to an experiment that can be trained, or to the model that a run has trained."""
 
+import contextlib
+import dataclasses
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,8 @@ import jax
 import numpy as np
 
 from memjax import tasks
-from memjax.errors import remark, require
+from memjax.config.sections import MeshConfig
+from memjax.errors import MemjaxError, remark, require
 from memjax.experiments.family import Family
 from memjax.experiments.reading import family_of, plugins_of, read_config, resolved, to_mapping
 from memjax.reporting.columns import result_worth
@@ -49,6 +52,19 @@ def prepare(config: Any) -> Experiment:
     return experiment
 
 
+def on_these_devices(config: Any) -> Any:
+    """The config of a run, to be tested or used here, whatever it was trained on.
+
+    Its own mesh if that fits; else rows over all devices, or whole on each where they do not divide a batch.
+    """
+    for mesh in (config.mesh, MeshConfig(), MeshConfig(data=1, model=-1)):
+        with contextlib.suppress(MemjaxError):
+            make_mesh(mesh, config.training.batch_size)
+            whole = dataclasses.replace(config.training, microbatches=1)  # of a step, of which there is none
+            return dataclasses.replace(config, mesh=mesh, training=whole)
+    return config
+
+
 def trained_model(folder: Path | str) -> tuple[Any, Params]:
     """The model of a run: one of `memjax.models`, or what its family trains in its place.
 
@@ -65,7 +81,7 @@ def trained_model(folder: Path | str) -> tuple[Any, Params]:
         states = streaming.start(model, params, 1000)
     """
     folder = Path(folder)
-    experiment = prepare(read_config(folder))
+    experiment = prepare(on_these_devices(read_config(folder)))
     model = experiment.recipe.model
     require(model is not None, f"{folder} has no model: the family of its task gives none in its recipe")
     return model, trained_parameters(experiment, folder)

@@ -4,7 +4,7 @@ from memjax.reporting.comparison import compare, comparison_rows, print_comparis
 from memjax.reporting.page import write_report
 from memjax.reporting.plots import figures, save
 from memjax.reporting.run_folder import Curve, Run, load_run
-from memjax.reporting.tables import summary_rows
+from memjax.reporting.tables import notes, summary_rows
 from memjax.reporting.terminal import print_table
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "comparison_rows",
     "figures",
     "load_run",
+    "notes",
     "print_comparison",
     "print_table",
     "save",

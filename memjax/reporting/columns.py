@@ -28,7 +28,8 @@ def column_text(column: Column, metrics: Any) -> str:
 
 
 def result_worth(report: Mapping[str, Any], metrics: Mapping[str, Any]) -> float:
-    """How good metrics are by the first result of a report that they have: the more, the better; NaN without any.
+    """How good metrics are by the first result of a report that they have, or else by their loss: the more, the better.
+    NaN without any.
 
     Args:
         report: as `Report.to_json` gives it.
@@ -39,7 +40,7 @@ def result_worth(report: Mapping[str, Any], metrics: Mapping[str, Any]) -> float
         if values := _shown_values(column, metrics):
             mean = sum(values) / len(values)
             return mean if column.better == "higher" else -mean
-    return math.nan
+    return -number(pick(metrics, "answer_loss"))
 
 
 def column_interval(column: Column, metrics: Any, given: Any = None) -> tuple[float, float] | None:

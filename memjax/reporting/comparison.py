@@ -93,14 +93,15 @@ def comparison_rows(found: Mapping[str, Mapping[str, Any]]) -> list[Row]:
     ]
 
 
-def print_comparison(rows: Sequence[Row], console: Console) -> None:
+def print_comparison(rows: Sequence[Row], console: Console, noted: Sequence[str] = ()) -> None:
     """Prints a comparison as a table, and what it means.
 
     Args:
         rows: what `comparison_rows` gave.
         console: where it is printed.
+        noted: what must be said of its runs.
     """
-    print_rows(rows, [MEANING], console)
+    print_rows(rows, [MEANING, *(f"note: {note}" for note in noted)], console)
 
 
 def _rank(results: Mapping[str, Mapping[str, Any]]) -> float:

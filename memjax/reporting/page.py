@@ -40,13 +40,20 @@ SHARES = {
 }
 
 
-def write_report(runs: Sequence[Run], folder: str | Path | None = None, *, comparison: Sequence[Row] = ()) -> Path:
+def write_report(
+    runs: Sequence[Run],
+    folder: str | Path | None = None,
+    *,
+    comparison: Sequence[Row] = (),
+    noted: Sequence[str] | None = None,
+) -> Path:
     """Writes `folder/report.html` and `folder/plots/*.png`, each whole or not at all, and gives the path of the page.
 
     Args:
         runs: as `load_run` gives them.
         folder: that of the run, if there is one run and none is given.
         comparison: rows of a table that stands before all else, of which each run here is the first seed.
+        noted: what is to be said of all that were compared; the notes of these runs, if not given.
 
     Raises:
         MemjaxError: without runs, without a folder for several runs, and where nothing can be written.
@@ -57,20 +64,26 @@ def write_report(runs: Sequence[Run], folder: str | Path | None = None, *, compa
     drawn = drawings(runs)
     paths = save({each.name: each.figure for each in drawn}, folder / "plots")
     page = folder / "report.html"
+    read = {name: path.read_bytes() for name, path in paths.items()}
     with replacing(page) as file:
-        text = page_text(runs, comparison, drawn, {name: path.read_bytes() for name, path in paths.items()})
+        text = page_text(runs, comparison, notes(runs) if noted is None else noted, drawn, read)
         file.write(text.encode("utf-8", "backslashreplace"))  # half a character, in a name, is none in UTF-8
     return page
 
 
 def page_text(
-    runs: Sequence[Run], comparison: Sequence[Row], drawn: Sequence[Drawn], pictures: Mapping[str, bytes]
+    runs: Sequence[Run],
+    comparison: Sequence[Row],
+    noted: Sequence[str],
+    drawn: Sequence[Drawn],
+    pictures: Mapping[str, bytes],
 ) -> str:
     """The HTML of the page.
 
     Args:
         runs: all of them.
         comparison: as of `write_report`.
+        noted: what is said below the results.
         drawn: the pictures' titles and captions.
         pictures: the bytes of each PNG, by its name.
     """
@@ -87,7 +100,7 @@ def page_text(
     texts.append(
         table("First seeds" if comparison else "Results", summary_rows(runs, intervals=True), WORDS, describe(runs))
     )
-    if noted := notes(runs):
+    if noted:
         texts += [heading("Notes"), items(noted)]
     texts.append(table("Test beside validation", validation_rows(runs), ("run", "split"), VALIDATION))
     for panel in tag_tables(runs):

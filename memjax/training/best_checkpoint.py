@@ -24,7 +24,9 @@ def best_place(folder: Path, elsewhere: str, phase: str) -> epath.Path:
 
 
 @contextlib.contextmanager
-def keeping_best(place: epath.Path, worth: Worth, start: TrainState, mesh: Mesh) -> Iterator[Keep]:
+def keeping_best(
+    place: epath.Path, worth: Worth, start: TrainState, mesh: Mesh, saved: Callable[[], int | None]
+) -> Iterator[Keep]:
     """Saves what is better than all before it, of this run and of what it goes on from.
 
     Args:
@@ -32,11 +34,13 @@ def keeping_best(place: epath.Path, worth: Worth, start: TrainState, mesh: Mesh)
         worth: of a validation.
         start: from which the phase goes on. What was saved after it is trained again, and deleted.
         mesh: all devices.
+        saved: the step from which the phase would go on by now. The best up to there is not given up for a better one
+            that is behind it, and might have to be trained again.
 
     Yields:
         `keep(step, state, metrics)`, to be called after each validation.
     """
-    with checkpoint.open_checkpoints(place) as manager:
+    with checkpoint.open_checkpoints(place, keep=checkpoint.Behind(saved)) as manager:
         for step in [step for step in manager.all_steps() if step > int(start.step)]:
             manager.delete(step)
         highest = -math.inf

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import jax
@@ -31,6 +31,7 @@ Unlogged = list[dict[str, float]]
 # Of several devices with the same array each writes a part, but none less than this: Orbax compiles a program for each
 # part of each shape, which takes seconds, for a small model too.
 _LEAST_PART = 2**20  # bytes
+NEWEST = ocp.checkpoint_managers.LatestN(2)
 # What is no damage of a checkpoint: it may be read the next time, and is not to be given up.
 _PASSING = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT)
 
@@ -65,12 +66,27 @@ def reaching(place: object) -> Iterator[None]:
         ) from None
 
 
-def open_checkpoints(folder: Path | epath.Path, create: bool = True) -> ocp.CheckpointManager:
-    """The checkpoints in a folder, the newest two of them kept. Close it: it saves in the background.
+class Behind:
+    """A preservation policy of Orbax: two checkpoints up to a step, and all behind it. step: by now; None for none."""
+
+    def __init__(self, step: Callable[[], int | None]):
+        self.step = step
+
+    def should_preserve(self, checkpoints: Sequence[Any], *, context: Any) -> list[bool]:
+        """Of checkpoints in order."""
+        before = sum(each.step <= (self.step() or 0) for each in checkpoints)
+        return [number >= before - 2 for number in range(len(checkpoints))]
+
+
+def open_checkpoints(
+    folder: Path | epath.Path, create: bool = True, keep: ocp.checkpoint_managers.LatestN | Behind = NEWEST
+) -> ocp.CheckpointManager:
+    """The checkpoints in a folder. Close it: it saves in the background.
 
     Args:
         folder: of any file system that Orbax knows.
         create: whether a folder that is not there is made.
+        keep: which of them are kept; the newest two, if not given.
 
     Raises:
         MemjaxError: if there is no folder and it is not to be made, and for a folder or a file in it that is a link.
@@ -89,8 +105,7 @@ def open_checkpoints(folder: Path | epath.Path, create: bool = True) -> ocp.Chec
             own = own_folder(Path(folder).parent, folder.name)
             links = [str(path) for path in own.iterdir() if path.is_symlink()]
             require(not links, f"{', '.join(links)}: no checkpoint is read or written through a link; remove it")
-    policy = ocp.checkpoint_managers.LatestN(2)
-    options = ocp.CheckpointManagerOptions(preservation_policy=policy, create=True)
+    options = ocp.CheckpointManagerOptions(preservation_policy=keep, create=True)
     return ocp.CheckpointManager(folder.resolve(), options=options, handler_registry=_handlers())
 
 

@@ -103,7 +103,7 @@ def fit(job: Fit, state: TrainState, console: Console, profile: bool = False) ->
         keep: Keep | None = None
         if job.worth is not None:
             kept = best_place(folder, config.checkpoints, phase)
-            keep = opened.enter_context(keeping_best(kept, job.worth, state, mesh))
+            keep = opened.enter_context(keeping_best(kept, job.worth, state, mesh, manager.latest_step))
         rows = rows_here(mesh, config.batch_size)
         data = opened.enter_context(
             contextlib.closing(train_batches(job.task, job.layout, config.batch_size, config.seed, start, rows))

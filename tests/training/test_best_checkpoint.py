@@ -78,6 +78,15 @@ def test_what_is_trained_again_is_judged_again(tmp_path):
     assert max(saved(tmp_path / "run")[0]) == 2
 
 
+def test_the_best_up_to_where_a_run_goes_on_from_outlives_those_that_are_trained_again(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        validate = validations([0.1, 0.5, 0.2, 0.6, 0.7])[0]
+        run(tmp_path / "run", validate=validate, worth=worth, step=stopped_at(6), **OFTEN)
+    assert saved(tmp_path / "run")[0] == [1, 2, 4, 5]
+    run(tmp_path / "run", validate=validations([0.0] * 3)[0], worth=worth, **OFTEN)  # from step 3, as if on others
+    assert saved(tmp_path / "run")[0][-1] == 2
+
+
 def test_what_was_best_before_a_run_went_on_stays_the_best(tmp_path):
     run(tmp_path / "run", steps=3, validate=validations([0.1, 0.9, 0.3])[0], worth=worth, **OFTEN)
     run(tmp_path / "run", steps=6, validate=validations([0.4, 0.5, 0.6])[0], worth=worth, **OFTEN)
@@ -110,6 +119,7 @@ def test_worth_is_the_first_result_that_validations_have_and_more_is_better():
     whole = ("HR@10 %", ["hr_10"], "percent", "higher")
     assert result_worth(report(whole, error), {"accuracy": 0.75}) == -25.0
     assert result_worth(report(whole, error), {"accuracy": 0.75, "hr_10": 0.5}) == 50.0
+    assert result_worth(report(whole), {"answer_loss": 0.75}) == -0.75  # as of language models
     assert np.isnan(result_worth(report(whole), {"accuracy": 0.75}))
 
 
