@@ -4,12 +4,15 @@ import json
 
 import pytest
 from test_cli import EVIDENCE, RECALL, call, files, refused
-from training.tiny import TINY, flags
+from training.tiny import CONFIGS, TINY, config_file, flags
 
 from memjax import memories
 from memjax.errors import TOO_LARGE, MemjaxError
+from memjax.experiments.prepare import prepare
+from memjax.experiments.reading import read_config
 from memjax.files import read_object
 from memjax.training import experiment, runs
+from memjax.training.data_digests import data_digests
 
 KEPT = {path: value for path, value in TINY.items() if path not in ("memory.layers", "memory.heads")}
 SIZES = flags(KEPT, memory__slots=4)  # a multiple of the blocks of dmsdnc
@@ -162,6 +165,57 @@ def test_what_a_user_can_get_wrong_is_one_line(capsys, tmp_path, arguments, word
     for word in words:
         assert word in err
     assert not list(tmp_path.iterdir())
+
+
+def test_what_compare_sets_itself_is_refused_behind_the_colon_too(capsys, tmp_path):
+    for argument in ("seed=5", "memory=ntm"):
+        err = refused(capsys, "compare", f"{EVIDENCE},{argument}", TWO, f"--run={tmp_path / 'runs'}")
+        assert f"compare sets {argument.partition('=')[0]}= itself" in err
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arg", "memory"),
+    [("stm,task=1", "stm"), ("stm,task=1,memory=dnc", "dnc"), ("task=1,memory=dnc", "dnc"), ("joint,memory=dnc", "dnc"),
+     ("joint", "rehearsal"), ("multi_hop", "rehearsal")],
+)  # fmt: skip
+def test_of_a_variant_and_a_memory_of_babi_the_memory_counts(arg, memory):
+    assert config_file("babi")(arg).memory.name == memory
+
+
+def test_a_config_file_that_heeds_no_memory_or_seed_is_refused(capsys, tmp_path):
+    path = tmp_path / "deaf.py"
+    own = CONFIGS / "evidence.py"
+    path.write_text(
+        f"import runpy\nget = runpy.run_path({str(own)!r})['get_config']\n"
+        "def get_config(arg=''):\n    return get('demo,memory=ntm')\n"
+    )
+    err = refused(capsys, "compare", f"--config={path}", "--of=dnc", *SIZES, f"--run={tmp_path / 'runs'}")
+    assert "takes no account of memory=dnc: it has ntm" in err
+    err = refused(capsys, "compare", f"--config={path}", "--of=ntm", "--seeds=2", *SIZES, f"--run={tmp_path / 'runs'}")
+    assert "takes no account of seed=1: it has 0" in err
+
+
+def test_what_is_noted_of_any_seed_is_said(capsys, tmp_path, untrained):
+    command = ["compare", EVIDENCE, "--of=ntm", "--rehearsal=with", "--seeds=2", *SIZES, f"--run={tmp_path}"]
+    assert call(capsys, *command)[0] == 0
+    path = tmp_path / "ntm-1" / "evaluation.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"notes": ["on 4 of 12 examples the memory diverged"]}))
+    _, out, _ = call(capsys, *command)
+    assert "note: ntm-1: on 4 of 12 examples the memory diverged" in out
+    assert "ntm-1: on 4 of 12 examples the memory diverged" in (tmp_path / "report.html").read_text()
+
+
+def test_finished_runs_of_other_data_are_in_no_mean(capsys, tmp_path, untrained):
+    command = ["compare", EVIDENCE, "--of=ntm", "--rehearsal=with", *SIZES, f"--run={tmp_path}"]
+    assert call(capsys, *command)[0] == 0
+    digests = data_digests(prepare(read_config(tmp_path / "ntm-0")))
+    runs.write_json(tmp_path / "ntm-0" / "data.json", digests)
+    assert call(capsys, *command)[0] == 0
+    runs.write_json(tmp_path / "ntm-0" / "data.json", digests | {"train": "0" * 16})
+    err = refused(capsys, *command, "--seeds=2")
+    assert "ntm: this is not the data with which the run began to learn (train is another)" in err
+    assert untrained == ["ntm-0"]
 
 
 def test_an_empty_folder_is_one_line(capsys, tmp_path, monkeypatch):

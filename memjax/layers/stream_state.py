@@ -64,7 +64,8 @@ def checked_state(state: State | None, empty: State) -> State | None:
         f"this state is another layer's: {type(state).__name__} of shapes {given}, not {type(empty).__name__} of {own}",
     )
     leaves, wanted = jax.tree.leaves(state), jax.tree.leaves(empty)
-    kinds = [[jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in each] for each in (leaves, wanted)]
-    require(kinds[0] == kinds[1], f"this state is another layer's: {type(state).__name__} of other kinds of numbers")
-    cast = [leaf.astype(own.dtype) for leaf, own in zip(leaves, wanted, strict=True)]
+    floats, wide = ([jnp.issubdtype(jnp.result_type(leaf), jnp.floating) for leaf in each] for each in (leaves, wanted))
+    require(floats == wide, f"this state is another layer's: {type(state).__name__} of other kinds of numbers")
+    # A count may be a number of Python's, known while a function is traced, and stays one.
+    cast = [x.astype(own.dtype) if real else x for x, own, real in zip(leaves, wanted, wide, strict=True)]
     return jax.tree.unflatten(jax.tree.structure(state), cast)

@@ -19,7 +19,8 @@ MEANING = (
     "Seeds: the runs that were tested. "
     "Parameters, state KiB: of one model, and of one example's state. "
     "Ms per step: of training, the median of the readings of all seeds and their quartiles; a reading is what lies "
-    "between two log entries, without the first entry of a run, in which it compiles."
+    "between two log entries, without the first entry of a run, in which it compiles, and without those in which it is "
+    "validated, if there are others. A run that was stopped compiles again in one reading."
 )
 
 
@@ -62,13 +63,19 @@ def compare(rows: Mapping[str, Sequence[Run]]) -> dict[str, dict[str, Any]]:
 
 def step_seconds(run: Run) -> np.ndarray:
     """Seconds that a step took, a reading between every two log entries of the last phase; what lies before the first
-    entry, with its compiling, is left out. Empty where there is no more than one entry.
+    entry, with its compiling, is left out, and readings with a validation, but where all have one. Empty where there is
+    no more than one entry.
     """
     clock = run.curves.get(LAST, {}).get("seconds")
     if clock is None:
         return np.empty(0)
     readings = np.diff(clock.values) / np.diff(clock.steps)
-    return readings[np.isfinite(readings) & (readings > 0)]
+    # At a step that is logged and validated it is logged first.
+    validated = [curve.steps for curve in run.validation.get(LAST, {}).values()]
+    at = np.unique(np.concatenate([np.empty(0), *validated]))
+    quiet = np.diff(np.searchsorted(at, clock.steps)) == 0
+    usable = np.isfinite(readings) & (readings > 0)
+    return readings[usable & quiet] if (usable & quiet).any() else readings[usable]
 
 
 def comparison_rows(found: Mapping[str, Mapping[str, Any]]) -> list[Row]:

@@ -86,6 +86,19 @@ def test_a_step_takes_what_it_takes_without_compiling(make_run):
     assert comparison_rows({"a": found})[0]["ms per step"] == "100.0 (100.0 to 200.0)"
 
 
+def test_readings_with_a_validation_are_left_out_where_there_are_others(make_run):
+    entries = [(10, 61.0), (20, 62.0), (30, 63.0), (40, 123.0), (50, 124.5)]
+    valid = [{"phase": "train", "split": "valid", "step": step, "accuracy": 0.5} for step in (30, 50)]
+    run = load_run(make_run(lines=[*clock(*entries), *valid]))
+    np.testing.assert_allclose(step_seconds(run), [0.1, 0.1, 0.15])
+    between = [{"phase": "train", "split": "valid", "step": step, "accuracy": 0.5} for step in (25, 35)]
+    run = load_run(make_run("between", lines=[*clock(*entries), *between]))
+    np.testing.assert_allclose(step_seconds(run), [0.1, 0.15])
+    always = [{"phase": "train", "split": "valid", "step": step, "accuracy": 0.5} for step in range(10, 60, 10)]
+    run = load_run(make_run("always", lines=[*clock(*entries), *always]))
+    np.testing.assert_allclose(step_seconds(run), [0.1, 0.1, 6.0, 0.15])
+
+
 @pytest.mark.parametrize("entries", [[], [(10, 60.0)], [(10, None), (20, None)], [(10, 5.0), (20, 5.0)]])
 def test_without_two_entries_nobody_knows_how_long_a_step_takes(make_run, entries):
     found = compare({"a": [load_run(make_run(lines=clock(*entries)))]})

@@ -11,17 +11,20 @@ import jax
 import numpy as np
 import pytest
 from jax.sharding import AxisType, Mesh
-from training.tiny import TINY, Unequal, mapping, tiny
+from training.tiny import CONFIGS, TINY, Unequal, flags, mapping, tiny
 
+from memjax import cli
 from memjax.config import MeshConfig
 from memjax.errors import MemjaxError
-from memjax.experiments.prepare import prepare
+from memjax.experiments.prepare import on_these_devices, prepare, trained_model
 from memjax.experiments.reading import from_mapping
+from memjax.files import read_object
 from memjax.training import checkpoint
 from memjax.training.data import train_batches
 from memjax.training.phase import initial_state
 from memjax.training.placement import bytes_per_device, placement_table, spec_of
-from memjax.training.sharding import axis_sizes, place_batch, placed, rows_here
+from memjax.training.runs import write_json
+from memjax.training.sharding import axis_sizes, make_mesh, place_batch, placed, rows_here
 from memjax.training.step import make_optimizer, make_step
 
 MESHES = {
@@ -307,3 +310,34 @@ def test_the_digest_is_that_of_the_numbers_and_not_of_their_places():
         params = jax.tree.map(lambda x: x, state["params"])
         params["params"]["embed"]["embedding"] = changed
         assert checkpoint.digest(state | {"params": params}) != checkpoint.digest(state)
+
+
+@pytest.mark.parametrize(
+    ("trained", "batch", "tested"),
+    [
+        ({"data": 4, "model": 2}, 8, {"data": 4, "model": 2}),  # it fits
+        ({"data": 2, "fsdp": 2}, 8, {"data": 8}),  # of four devices
+        ({"data": 3}, 9, {"model": 8}),  # of three, among which rows were shared out
+    ],
+)
+def test_a_run_is_tested_on_the_devices_that_there_are(trained, batch, tested):
+    axes = {f"mesh__{axis}": size for axis, size in trained.items()}
+    config = tiny(training__batch_size=batch, training__microbatches=batch, **axes)
+    here = on_these_devices(config)
+    mesh = make_mesh(here.mesh, batch)
+    assert {axis: size for axis, size in mesh.shape.items() if size > 1} == tested
+    assert here.training.microbatches == 1 and here.task == config.task
+
+
+def test_what_is_tested_on_other_devices_has_the_same_results(tmp_path):
+    """Trained on two of the devices' worth of rows; nothing is left of its mesh but its results."""
+    sizes = flags(mesh__data=4, mesh__model=2, rehearsal__fragments=0, training__steps=2)
+    run = tmp_path / "run"
+    assert cli.main(["train", f"--config={CONFIGS / 'evidence.py'}:demo", *sizes, f"--run={run}"]) == 0
+    first = read_object(run / "evaluation.json")["metrics"]
+    config = read_object(run / "config.json") | {"mesh": {"data": 2, "fsdp": 2, "sequence": 1, "model": 1}}
+    write_json(run / "config.json", config)
+    assert cli.main(["evaluate", str(run)]) == 0
+    second = read_object(run / "evaluation.json")["metrics"]
+    assert second["accuracy"] == first["accuracy"] and second["answer_loss"] == pytest.approx(first["answer_loss"])
+    trained_model(run)
