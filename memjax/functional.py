@@ -46,7 +46,7 @@ def functional(memory: Memory) -> FunctionalMemory:
 
     Raises:
         MemjaxError: for what is no memory. So do the functions, for what they cannot take (as of `memjax.ops`), and for
-            parameters of another memory.
+            parameters that lack what this memory has, or have it in other shapes.
 
     >>> import jax, jax.numpy as jnp
     >>> from memjax import memories

@@ -22,6 +22,7 @@ from memjax.commands.train_command import yardsticks
 from memjax.config.overrides import override
 from memjax.errors import MemjaxError
 from memjax.experiments.conversation import Conversation
+from memjax.experiments.prepare import trained_model
 from memjax.experiments.reading import from_mapping, read_config
 from memjax.files import read_entries, read_object
 from memjax.training import compile_cache, experiment, runs
@@ -279,7 +280,9 @@ def test_babi_from_text_to_a_trained_run(tmp_path, here, capsys, monkeypatch):
     talk.tell("Mary went to the hallway.")
     assert talk.ask("where is mary") == by_story[1]
     talk.forget()
+    capsys.readouterr()
     assert talk.ask("Where is Xerxes?") in ("bathroom", "hallway")
+    assert "1 of these words is none that the model was trained with" in capsys.readouterr().err
     for sentence, words in (("...", "no word"), ("mary " * 30, "the longest of the data has")):
         with pytest.raises(MemjaxError, match=words):
             talk.tell(sentence)
@@ -320,6 +323,10 @@ def test_babi_from_text_to_a_trained_run(tmp_path, here, capsys, monkeypatch):
                 Conversation(folder.with_name("talk"))
     shutil.rmtree(here / "data")
     assert "would mean something else" in refused(capsys, "evaluate", folder, f"--data_dir={tmp_path / 'bedroom'}")
+    moved = Conversation(folder.with_name("talk"), tmp_path / "bathroom")
+    moved.tell("Mary moved to the bathroom.", "John went to the hallway.")
+    assert moved.ask("Where is Mary?") == first
+    assert trained_model(folder.with_name("talk"), tmp_path / "bathroom")[1].keys() == {"params"}
 
 
 # Bad input.

@@ -8,21 +8,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from memjax import streaming
-from memjax.errors import require
-from memjax.experiments.prepare import on_these_devices, prepare, trained_parameters
-from memjax.experiments.reading import read_config
+from memjax.errors import remark, require
+from memjax.experiments.prepare import prepare, read_run, trained_parameters
 from memjax.experiments.stream_qa import StreamQAConfig
 from memjax.models import MemoryModel
+from memjax.tasks.words import UNKNOWN
 
 
 class Conversation:
     """A memory of a text task that was trained, in the task's own words.
 
     Each sentence is a segment, read once; the state keeps its size. Words that the task does not know are one unknown
-    word. `tell` and `ask` may take turns in any order.
+    word, and it is said how many they are. `tell` and `ask` may take turns in any order.
 
     Args:
         folder: of a run that `memjax train` made, on a task whose items are words, as bAbI.
+        data_dir: where the run's data lies, if it was moved; its words are there.
 
     Raises:
         MemjaxError: for a run of another kind.
@@ -34,8 +35,8 @@ class Conversation:
         talk.ask("Where is the milk?")    # "kitchen"
     """
 
-    def __init__(self, folder: Path | str):
-        config = on_these_devices(read_config(Path(folder)))
+    def __init__(self, folder: Path | str, data_dir: Path | str | None = None):
+        config = read_run(folder, data_dir)
         asked = isinstance(config, StreamQAConfig) and config.system == "memory"
         require(asked, f"{folder} is no run of a memory; see configs/babi.py")
         experiment = prepare(config)
@@ -57,6 +58,7 @@ class Conversation:
             MemjaxError: for one without words or longer than the task's; then none is read.
         """
         for ids in [self._task.encode_sentence(sentence) for sentence in sentences]:
+            self._remark_unknown(ids)
             self._states = streaming.write(self._model, self._params, self._states, np.zeros(1, int), [ids])
 
     def ask(self, question: str) -> str:
@@ -66,5 +68,11 @@ class Conversation:
             MemjaxError: as `tell` does.
         """
         query = self._task.encode_question(question)[None]
+        self._remark_unknown(query)
         logits = streaming.answer(self._model, self._params, self._states, np.zeros(1, int), query)
         return self._task.answers[int(logits[0].argmax())]
+
+    def _remark_unknown(self, ids: np.ndarray) -> None:
+        """Says how many words there are that the model was not trained with: they are one word to it."""
+        if count := int((np.asarray(ids) == UNKNOWN).sum()):
+            remark(f"{count} of these words {'is' if count == 1 else 'are'} none that the model was trained with")

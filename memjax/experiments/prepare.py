@@ -47,7 +47,11 @@ def prepare(config: Any) -> Experiment:
         rows % microbatches == 0,
         f"config.training.microbatches {microbatches} must divide {rows}, the rows of a batch that each device has",
     )
-    recipe.layout.check(task.examples("train", np.arange(batch_size)))
+    batch: Any = task.examples("train", np.arange(batch_size))
+    require(isinstance(batch, dict), f"the examples of the task {name} must be a dict of arrays, not {batch!r:.40}")
+    strange = ", ".join(key for key, value in batch.items() if not isinstance(value, np.ndarray))
+    require(not strange, f"{strange} of a batch must be NumPy arrays")
+    recipe.layout.check(batch)
     jax.eval_shape(lambda: initial_state(experiment, experiment.phases[-1]))  # sizes that cannot be end here
     return experiment
 
@@ -65,8 +69,26 @@ def on_these_devices(config: Any) -> Any:
     return config
 
 
-def trained_model(folder: Path | str) -> tuple[Any, Params]:
+def read_run(folder: Path | str, data_dir: Path | str | None = None) -> Any:
+    """The config of a run, to be used here: on these devices, with its data where that lies now.
+
+    Args:
+        folder: of the run.
+        data_dir: where its data lies, if not where it lay; without its data no task knows its words and sizes.
+    """
+    config = on_these_devices(read_config(Path(folder)))
+    if data_dir is None:
+        return config
+    require(hasattr(config.task, "data_dir"), f"the task of {folder} has no data to lie anywhere")
+    return dataclasses.replace(config, task=dataclasses.replace(config.task, data_dir=str(data_dir)))
+
+
+def trained_model(folder: Path | str, data_dir: Path | str | None = None) -> tuple[Any, Params]:
     """The model of a run: one of `memjax.models`, or what its family trains in its place.
+
+    Args:
+        folder: of the run.
+        data_dir: where the run's data lies, if it was moved; the task needs it, for its words and sizes.
 
     Returns:
         The module, and what it had learned at its newest checkpoint.
@@ -81,7 +103,7 @@ def trained_model(folder: Path | str) -> tuple[Any, Params]:
         states = streaming.start(model, params, 1000)
     """
     folder = Path(folder)
-    experiment = prepare(on_these_devices(read_config(folder)))
+    experiment = prepare(read_run(folder, data_dir))
     model = experiment.recipe.model
     require(model is not None, f"{folder} has no model: the family of its task gives none in its recipe")
     return model, trained_parameters(experiment, folder)

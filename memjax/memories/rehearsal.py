@@ -155,9 +155,10 @@ class RehearsalMemory(Memory):
         return tuple(ops.segment_features(params, encoded) for params in self.writes)
 
     def initial_state(self) -> State:
+        start = self.start.astype(jnp.promote_types(self.start.dtype, jnp.float32))  # the parameter may be bfloat16
         if not self.context:
-            return self.start
-        return ContextState(self.start, jnp.zeros((self.context, self.width)), jnp.zeros(self.context))
+            return start
+        return ContextState(start, jnp.zeros((self.context, self.width)), jnp.zeros(self.context))
 
     def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> tuple[ops.SegmentFeatures, ...] | Array:
         check_items(items, self.width)

@@ -174,6 +174,7 @@ def generate(
         token = draw(logits[-1], key).astype(token.dtype)
         return (token, state), token
 
+    prompt = jnp.asarray(prompt)
     keys = None if key is None else jax.random.split(key, count)
     logits, state = _prefill(model, params, prompt, state)
     first = draw(logits[-1], None if keys is None else keys[0]).astype(prompt.dtype)

@@ -18,6 +18,7 @@ from memjax.typing import SPLITS, Split
 
 QUESTIONS = "questions.jsonl"
 _KEYS: dict[str, Any] = {"stream": str, "query": str, "answer": (str, bool), "after": int, "split": str, "kind": str}
+_WORDS = {str: "a text", (str, bool): "a text, or true or false", int: "a whole number"}
 _OPTIONAL = ("after", "split", "kind")
 
 
@@ -137,7 +138,7 @@ def _question(place: str, line: str, streams: Mapping[str, np.ndarray]) -> FileQ
         require(key in given or key in _OPTIONAL, f"{place} has no {key!r}")
         value = given.get(key)
         right = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
-        require(key not in given or right, f"{place}: {key!r} is {value!r:.40}, of another type")
+        require(key not in given or right, f"{place}: {key!r} is {value!r:.40}; it must be {_WORDS[kind]}")
     require(words_of(given["query"]), f"{place}: the query {given['query']!r:.40} has no words")
     name = unicodedata.normalize("NFC", given["stream"])
     require(name in streams, f"{place}: there is no stream {name!r:.60} with items")

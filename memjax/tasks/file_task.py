@@ -142,7 +142,8 @@ class FileTask:
         """
         items = np.asarray(items)
         fits = items.shape[1:] == (() if self.shape.item_width is None else (self.shape.item_width,))
-        require(fits and items.ndim > 0, f"items are not {list(items.shape)}; see the streams of {self.spec.data_dir}")
+        wanted = "[L]" if self.shape.item_width is None else f"[L, {self.shape.item_width}]"
+        require(fits and items.ndim > 0, f"items are {wanted} in {self.spec.data_dir}, not {list(items.shape)}")
         if self.shape.item_width is not None:
             return ((items - self.mean) / self.spread).astype(np.float32)
         same = (items.dtype.kind == "U") == (self.items.dtype.kind == "U")

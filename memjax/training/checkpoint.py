@@ -131,7 +131,7 @@ def save(manager: ocp.CheckpointManager, step: int, state: TrainState, unlogged:
         unlogged: the metrics that are not logged yet.
     """
     # A copy of the list: it is written in the background, while the loop adds to it.
-    record = {"unlogged": list(unlogged), "digest": _seal(step, state._asdict(), unlogged)}
+    record = {"unlogged": list(unlogged), "digest": _seal(step, state._asdict(), unlogged), "x64": _has_64_bits()}
     arguments = ocp.args.Composite(state=ocp.args.PyTreeSave(state._asdict()), record=ocp.args.JsonSave(record))
     manager.save(step, args=arguments)
 
@@ -179,6 +179,9 @@ def _read(manager: ocp.CheckpointManager, step: int, target: PyTree) -> tuple[di
     arguments = ocp.args.Composite(state=ocp.args.StandardRestore(target), record=ocp.args.JsonRestore())
     found = manager.restore(step, args=arguments)
     state, unlogged, kept = found["state"], found["record"]["unlogged"], found["record"]["digest"]
+    if found["record"].get("x64", _has_64_bits()) is not _has_64_bits():
+        other = "JAX_ENABLE_X64=0" if _has_64_bits() else "JAX_ENABLE_X64=1"
+        raise MemjaxError(f"{manager.directory} was trained with {other}, and its numbers are others here; set it")
     # Before there were versions, the sum was over the state alone.
     if kept != (_seal(step, state, unlogged) if kept.startswith("2:") else digest(state)):
         raise ValueError("its sum is another")
@@ -189,8 +192,15 @@ def _read(manager: ocp.CheckpointManager, step: int, target: PyTree) -> tuple[di
     return state, unlogged
 
 
+def _has_64_bits() -> bool:
+    """Whether numbers of 64 bits are what they say, and not of 32."""
+    return bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+
+
 def _require_damage(error: Exception, what: str) -> None:
-    """Raises what is no damage: that memory is short, or that files cannot be read now."""
+    """Raises what is no damage: another precision, that memory is short, or that files cannot be read now."""
+    if isinstance(error, MemjaxError):
+        raise error
     if isinstance(error, (MemoryError, RuntimeError)) and is_too_large(error):
         raise error
     reason = next((words for words in map(os.strerror, _PASSING) if words in str(error)), "")

@@ -89,6 +89,8 @@ def test_a_right_one_is_taken(told):
         (lambda b: b | {"query": b["query"][:, None]}, "query must be [B], not [8, 1]"),
         (lambda b: b | {"query": b["query"] * 1.0}, "they must be whole numbers"),
         (lambda b: b | {"label": list(b["label"])}, "label of a batch must be NumPy arrays"),
+        (lambda b: b | {"tags": {"half": b["half"]}}, "tags of a batch must be NumPy arrays"),
+        (lambda b: None, "the examples of the task told must be a dict of arrays, not None"),
         (lambda b: b | {"half": b["half"] + 1}, "the tag half is from 1 to 2"),
     ],
 )

@@ -239,6 +239,18 @@ def test_in_bfloat16_the_state_stays_float32_and_near(variant):
     assert differ(state, exact)
 
 
+@every_memory
+def test_with_parameters_in_bfloat16_the_state_stays_float32(variant):
+    """What is small beside a slot would be lost at every write."""
+    _, params = made(variant)
+    low = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), params)
+    for items in (stream()[0], stream()[0].astype(jnp.bfloat16)):
+        state = jax.eval_shape(run(variant, memorize), low, items, stream()[1])[0]
+        assert {leaf.dtype for leaf in jax.tree.leaves(state) if jnp.issubdtype(leaf.dtype, jnp.floating)} == {
+            jnp.dtype(jnp.float32)
+        }
+
+
 def not_expanding(params):
     """Continual Memory with closed gates is `m <- W^o W^M m` (Eq. 2 and 3): finite where that does not expand."""
     own = params["params"]

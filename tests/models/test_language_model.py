@@ -1,6 +1,7 @@
 """The language model: an oracle of its blocks, streams cut anywhere, prefill and decode, dropout."""
 
 import functools
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -192,6 +193,15 @@ def test_places_and_documents_that_cannot_be_are_one_line(unchecked, given, word
 def test_counts_and_temperatures_that_cannot_be_are_one_line(unchecked, given):
     with pytest.raises(MemjaxError, match=r"count must be a whole number|temperature must be a number above 0"):
         generate(model_of("LMM"), made("LMM"), TOKENS[:3], **given)
+
+
+def test_a_prompt_of_numpy_is_taken_without_a_warning(unchecked):
+    model = LanguageModel(vocabulary=5, width=4, depth=1, hidden=0, make_layer=functools.partial(LMM, width=4, heads=2))
+    params = jax.jit(model.init)(jax.random.key(0), jnp.zeros(2, int))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tokens, _ = generate(model, params, np.array([1, 2]), 2)
+    assert tokens.dtype == jnp.int32
 
 
 def test_a_tiny_temperature_draws_the_likeliest():

@@ -178,7 +178,7 @@ def test_new_items_and_questions_are_encoded_as_those_of_the_folder(tmp_path):
     assert task.encode(np.array([10**15])).tolist() == [0]
     for wrong, words in (
         (lambda: task.encode(np.array(["a"])), "items are of type int64"),
-        (lambda: task.encode(np.zeros((2, 3))), r"items are not \[2, 3\]"),
+        (lambda: task.encode(np.zeros((2, 3))), r"items are \[L\] in .*, not \[2, 3\]"),
         (lambda: task.encode_query("?"), "has 0 words, not 1 to 3"),
         (lambda: task.encode_query("where is my blue umbrella"), "has 5 words"),
     ):
@@ -216,10 +216,10 @@ QUESTION = {"stream": "s0", "query": "Where?", "answer": "garden", "split": "tra
         (QUESTION | {"stream": "s99"}, "there is no stream 's99' with items"),
         (QUESTION | {"after": 0}, r"after must be from 1 to \d+, the items of its stream, not 0"),
         (QUESTION | {"after": 99}, "not 99"),
-        (QUESTION | {"after": True}, "'after' is True, of another type"),
-        (QUESTION | {"query": 3}, "'query' is 3, of another type"),
+        (QUESTION | {"after": True}, "'after' is True; it must be a whole number"),
+        (QUESTION | {"query": 3}, "'query' is 3; it must be a text"),
         (QUESTION | {"query": "?!"}, "the query '\\?!' has no words"),
-        (QUESTION | {"answer": 3}, "'answer' is 3, of another type"),
+        (QUESTION | {"answer": 3}, "'answer' is 3; it must be a text, or true or false"),
         (QUESTION | {"answer": True}, "have true or false for an answer and others a text"),
         (QUESTION | {"split": "dev"}, "split must be train, valid, test, not 'dev'"),
         (QUESTION | {"when": 3}, "has 'when'; there are stream, query, answer, after, split"),

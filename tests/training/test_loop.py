@@ -311,6 +311,14 @@ def test_a_damaged_checkpoint_is_refused_in_one_line(tmp_path, which):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_checkpoint_of_another_precision_is_no_damaged_one(tmp_path, wide):
+    with jax.enable_x64(wide):
+        run(tmp_path / "run", steps=2)
+    with jax.enable_x64(not wide), pytest.raises(MemjaxError, match=f"was trained with JAX_ENABLE_X64={int(wide)}"):
+        run(tmp_path / "run", steps=3)
+
+
 def test_a_run_without_a_checkpoint_is_one_line(tmp_path):
     with checkpoint.open_checkpoints(tmp_path / "train") as manager, pytest.raises(MemjaxError, match="no checkpoint"):
         checkpoint.restore(manager, init_state({"w": jnp.zeros(20)}, stepper()[0]), mesh())
