@@ -72,6 +72,22 @@ class WithLengths(Examples, Protocol):
 
 
 @runtime_checkable
+class WithGroups(Examples, Protocol):
+    """A task that also says which examples share a stream: what is right of them is not independent."""
+
+    def groups(self, split: Split) -> np.ndarray:
+        """The stream of each example, without making any.
+
+        Args:
+            split: which examples.
+
+        Returns:
+            `[size(split)]` whole numbers, the same for examples of one stream.
+        """
+        ...
+
+
+@runtime_checkable
 class Ordered(Examples, Protocol):
     """A task that also says whether its training examples are to be read in their order, as a curriculum wants it.
 
@@ -103,6 +119,7 @@ __all__ = [
     "Shaped",
     "Split",
     "State",
+    "WithGroups",
     "WithLengths",
     "WriteNormalize",
 ]

@@ -28,6 +28,7 @@ BESIDE = (
     "memjax.plugins",
     "memjax.training.experiment",
     "memjax.training.phase",
+    "memjax.training.effective_size",
     "memjax.training.ranking_metrics",
     "memjax.training.actor_critic",
 )

@@ -51,7 +51,7 @@ def column_interval(column: Column, metrics: Any, given: Any = None) -> tuple[fl
         metrics: of the evaluation.
         given: [low, high] of the value as it stands in the metrics. Without it, what stands beside the value as
             NAME_interval is taken. Without that, accuracy, a share, has Wilson's interval among the examples beside it,
-            which are the least that can be independent of each other.
+            or among the `independent` ones that they count for, where several share a stream.
 
     Returns:
         (low, high) as they are shown; None where it is not known.
@@ -61,7 +61,7 @@ def column_interval(column: Column, metrics: Any, given: Any = None) -> tuple[fl
     if isinstance(given, list) and len(given) == 2:
         ends = tuple(number(end) for end in given)
     elif column.path[-1] == "accuracy" and column.number in ("percent", "error") and "*" not in column.path:
-        beside, n = pick(metrics, *column.path), number(pick(metrics, *column.path[:-1], "examples"))
+        beside, n = pick(metrics, *column.path), examples_of(pick(metrics, *column.path[:-1]))
         share = number(beside)
         if not (0 <= share <= 1 and 0 < n < math.inf):
             return None
@@ -100,11 +100,17 @@ def kibibytes_text(value: Any) -> str:
 
 
 def tag_values(metrics: Any, tag: str) -> dict[str, tuple[float, float]]:
-    """`{value: (accuracy, examples)}` of a tag of an evaluation's metrics, in its own order; {} without the tag."""
+    """`{value: (accuracy, independent examples)}` of a tag of an evaluation, in its own order; {} without the tag."""
     values = pick(metrics, "tags", tag)
     if not isinstance(values, dict):
         return {}
-    return {name: (number(pick(v, "accuracy")), number(pick(v, "examples"))) for name, v in values.items()}
+    return {name: (number(pick(v, "accuracy")), examples_of(v)) for name, v in values.items()}
+
+
+def examples_of(metrics: Any) -> float:
+    """How many examples are independent of each other: those that evaluation says, or all."""
+    independent = number(pick(metrics, "independent"))
+    return independent if math.isfinite(independent) else number(pick(metrics, "examples"))
 
 
 def _shown_values(column: Column, metrics: Any) -> list[float]:

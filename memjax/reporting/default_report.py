@@ -19,7 +19,7 @@ from memjax.reporting.description import (
 )
 from memjax.reporting.run_folder import Run, number, pick
 
-STANDARD = ("accuracy", "answer_loss", "loss", "answers", "examples", "diverged")  # what every test has
+STANDARD = ("accuracy", "answer_loss", "loss", "answers", "examples", "independent", "diverged")  # what tests have
 PICTURES: dict[str, Panel] = {
     "buffer": BufferPicture("buffer", "What the buffer held", "What the buffer held at each step.", ("buffer",)),
     "maze": WalkPicture("walk", "What the agent saw and held", "A test episode in a maze.", ("maze",)),

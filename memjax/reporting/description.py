@@ -16,7 +16,8 @@ Other keys of evaluation.json that a page shows where they are there:
 
     metrics         the numbers that columns are read from; {value: {accuracy, examples}} of each tag in metrics.tags
     interval        [low, high] of the headline's value in metrics; without it, NAME_interval in metrics; without both,
-                    Wilson's interval of accuracy, a share of the examples, is computed
+                    Wilson's interval of accuracy, a share of the examples, is computed, of the number `independent` in
+                    metrics where examples share streams
     examples_shown  [{question, answer, prediction, tags: {name: value}}, ...], all of them texts
     confusions      {answer: {prediction: count}}, with those that are right
     notes           [text, ...]: what must be said beside the figures

@@ -48,7 +48,9 @@ def headline(run: Run, runs: Sequence[Run]) -> tuple[str, str]:
     unit = "%" if name != column.name else ""
     words = [name, f"95% interval {interval}" if interval != MISSING else ""]
     examples = count_text(evaluation.get("examples"))
-    words.append(f"{examples} examples" if examples != MISSING else "")
+    independent = count_text(pick(metrics, "independent"))
+    count_for = f", which count for {independent} independent ones" if independent not in (MISSING, examples) else ""
+    words.append(f"{examples} examples{count_for}" if examples != MISSING else "")
     return result_row([column], metrics)[column.name] + unit, ", ".join(filter(None, words))
 
 

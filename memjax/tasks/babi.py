@@ -154,6 +154,10 @@ class Babi:
         }
         return {**batch, self._tag: part.tag[indices]} if self._tag else batch
 
+    def groups(self, split: Split) -> np.ndarray:
+        """The story of each question."""
+        return self._splits[split].start
+
     def encode_sentence(self, text: str) -> np.ndarray:
         """A sentence as the ids of an item each: those of its words, and of `UNKNOWN` for words that train lacks.
 

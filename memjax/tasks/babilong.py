@@ -123,6 +123,10 @@ class _Mixed:
         cells = len(self._tasks) * (len(self._lengths) if split == "test" else self._stages)
         return spec.train if split == "train" else getattr(spec, split) * cells
 
+    def groups(self, split: Split) -> np.ndarray:
+        """The question of each example: it is asked at every length."""
+        return self._drawn[split].question
+
     def _draw(self, split: Split) -> _Drawn:
         """Everything about all examples of a split but where their facts stand."""
         spec, texts, facts = self.spec, self._texts, self._texts.facts[split]

@@ -119,6 +119,10 @@ class Dialogues:
         part = self._splits[split]
         return np.array([len(part.streams[i]) for i in part.dialogue])
 
+    def groups(self, split: Split) -> np.ndarray:
+        """The dialogue of each question."""
+        return np.array(self._splits[split].dialogue, int)
+
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
         part, indices = self._splits[split], check_indices(indices, self.size(split), split)
         shape = self.shape

@@ -177,6 +177,10 @@ class FileTask:
         """How many segments each question's stream has."""
         return np.array([-(-self._read(question) // self.spec.segment) for question in self._questions[split]])
 
+    def groups(self, split: Split) -> np.ndarray:
+        """The stream of each question."""
+        return np.unique([question.stream for question in self._questions[split]], return_inverse=True)[1]
+
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
         asked = [self._questions[split][i] for i in check_indices(indices, self.size(split), split)]
         shape = self.shape

@@ -121,6 +121,10 @@ class Stories:
         part = self._splits[split]
         return np.array([len(stream) for stream in part.streams])[part.story]
 
+    def groups(self, split: Split) -> np.ndarray:
+        """The story of each example."""
+        return self._splits[split].story
+
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
         part, indices = self._splits[split], check_indices(indices, self.size(split), split)
         shape, most = self.shape, (self.shape.questions or (1, 1))[1]

@@ -10,9 +10,10 @@ import numpy as np
 from jax.sharding import Mesh
 
 from memjax.training.data import Examples, Layout, evaluation_batches
+from memjax.training.effective_size import effective_size
 from memjax.training.ranking_metrics import auc, auc_interval, mrr
 from memjax.training.sharding import place_batch, replicated, rows_here
-from memjax.typing import Any, Array, Bool, Float, Int, Params, Split
+from memjax.typing import Any, Array, Bool, Float, Int, Params, Split, WithGroups
 
 
 class Clicks(NamedTuple):
@@ -96,19 +97,22 @@ def make_evaluator(
     Returns:
         `evaluate(params, split, limit=None, predictions=None, intervals=False) -> metrics`. limit: how many examples,
         spread evenly over the split. predictions: a list to which what was predicted of the examples is appended, one
-        array in their order. intervals: whether auc has its 95% interval beside it, auc_interval, by examples, which
-        are users or streams with all of their questions. Metrics: accuracy, answer_loss (nats; where there is one),
-        answers, examples, and all but the loss for each value of each tag in `tags`, auc and mrr of tags of questions
-        alone. What diverged, so that its loss
-        is not finite, is an error: counted in `diverged`, and answer_loss is NaN. unknown_labels: how many answers no
-        model can give, if there are any; they are errors. auc: of yes-or-no questions, all in one ranking, where both
-        answers occur; NaN for scores that are not finite. mrr: of answers that are candidates, the mean of 1 / rank;
-        mrr_chance: that of a guess. What is measured in `means` is there by its names, for each value of each tag too.
+        array in their order. intervals: whether what intervals need is there: beside auc its 95% interval,
+        auc_interval, by examples, which are users or streams with all of their questions; and of a task that says which
+        examples share a stream (`WithGroups`) `independent`, for how many independent ones they count. Metrics:
+        accuracy, answer_loss (nats; where there is one), answers, examples, and all but the loss for each value of each
+        tag in `tags`, auc and mrr of tags of questions alone. What diverged, so that its loss is not finite, is an
+        error: counted in `diverged`, and answer_loss is NaN. unknown_labels: how many answers no model can give, if
+        there are any; they are errors. auc: of yes-or-no questions, all in one ranking, where both answers occur; NaN
+        for scores that are not finite. mrr: of answers that are candidates, the mean of 1 / rank; mrr_chance: that of a
+        guess. What is measured in `means` is there by its names, for each value of each tag too.
     """
     tags = task.shape.tags
     named: list[str] = []  # of the means, once they are traced
 
-    def sums(params: Params, batch: dict, weight: jax.Array) -> tuple[dict, jax.Array | None, dict[str, jax.Array]]:
+    def sums(
+        params: Params, batch: dict, weight: jax.Array
+    ) -> tuple[dict, jax.Array | None, dict[str, jax.Array], jax.Array]:
         params = jax.lax.with_sharding_constraint(params, replicated(mesh))
         measured = jax.vmap(measure, (None, 0))(params, batch)
         finite = jnp.isfinite(measured.loss_sum)
@@ -136,7 +140,7 @@ def make_evaluator(
             questions["asked"] = (questions["asked"].T & (weight > 0)).T
             questions["right"] = (questions["right"].T & finite).T
             questions |= {tag: batch[tag] for tag in tags if batch[tag].ndim > 1}
-        return totals, measured.prediction, questions
+        return totals, measured.prediction, questions, jnp.stack([correct, measured.total], axis=1)
 
     sums, rows = jax.jit(sums, out_shardings=replicated(mesh)), rows_here(mesh, batch_size)
 
@@ -150,16 +154,25 @@ def make_evaluator(
         totals: dict[str, np.ndarray] = {}
         found: list[tuple[np.ndarray, np.ndarray]] = []
         answered: list[dict[str, np.ndarray]] = []
+        counted: list[dict[str, np.ndarray]] = []
+        grouped = task if intervals and isinstance(task, WithGroups) and jax.process_count() == 1 else None
         for batch, weight, places in evaluation_batches(task, layout, split, batch_size, limit, rows):
             weighted = place_batch(mesh, {"weight": weight}, batch_size)
-            part, predicted, each = jax.device_get(
+            part, predicted, each, right = jax.device_get(
                 sums(params, place_batch(mesh, batch, batch_size, layout.segmented), **weighted)
             )
             totals = {name: totals.get(name, 0) + value.astype(np.float64) for name, value in part.items()}
             if each:
                 asked = each.pop("asked")
                 of_example = {"example": np.nonzero(asked)[0] + len(answered) * batch_size}
+                if grouped is not None:
+                    streams = np.zeros(len(weight), int)
+                    streams[weight > 0] = np.asarray(grouped.groups(split))[places]
+                    of_example = {"example": streams[np.nonzero(asked)[0]]}
                 answered.append({name: x[asked] for name, x in each.items()} | of_example)
+            if grouped is not None:
+                own = {tag: batch[tag] for tag in tags if batch[tag].ndim == 1} | {"": right}
+                counted.append({name: x[weight > 0] for name, x in own.items()} | {"place": places})
             if predictions is not None and predicted is not None and jax.process_count() == 1:
                 found.append((predicted[weight > 0], places))
         if predictions is not None and found:
@@ -183,6 +196,14 @@ def make_evaluator(
             }
             for tag, values in tags.items()
         }
+        counts = {name: np.concatenate([part[name] for part in counted]) for name in (counted[0] if counted else ())}
+        independent = {}
+        if grouped is not None and counts:
+            independent = _independent(grouped, split, counts, slice(None))
+            for tag in counts.keys() & by_tag.keys():
+                for number, value in enumerate(tags[tag]):
+                    if value in by_tag[tag]:
+                        by_tag[tag][value] |= _independent(grouped, split, counts, counts[tag] == number)
         answer_loss = (
             {"answer_loss": math.nan if diverged else float(loss_sum / loss_count)} if loss_count or diverged else {}
         )
@@ -196,12 +217,20 @@ def make_evaluator(
             **{name: float(x / examples) for name, x in zip(named, means, strict=True)},
             "answers": int(total),
             "examples": int(examples),
+            **independent,
             "diverged": int(diverged),
             **({"unknown_labels": int(unknown)} if unknown else {}),
             "tags": by_tag,
         }
 
     return evaluate
+
+
+def _independent(task: WithGroups, split: Split, counts: dict[str, np.ndarray], chosen: Any) -> dict[str, float]:
+    """For how many independent examples the chosen ones count."""
+    correct, total = counts[""][chosen].T.astype(np.float64)
+    groups = np.asarray(task.groups(split))[counts["place"][chosen]]
+    return {"independent": round(effective_size(correct, total, groups), 1)} if total.sum() else {}
 
 
 def _ordered(questions: dict[str, np.ndarray]) -> dict[str, float]:

@@ -11,6 +11,7 @@ from memjax.experiments.maze.maze_family import maze_report
 from memjax.experiments.stream_qa.stream_qa_report import SAMPLER, stream_qa_report
 from memjax.reporting import load_run, print_table, summary_rows
 from memjax.reporting.description import Column, Report, TagTable
+from memjax.reporting.page_tables import headline
 from memjax.reporting.tables import INTERVAL, describe, duration, notes, tag_rows, tag_tables, training_seconds
 
 
@@ -220,6 +221,13 @@ def test_the_headline_has_an_interval(make_run):
     for strange in ([0.7], ["a", "b"], [0.7, None], {}):
         odd = load_run(make_run(str(strange), evaluation=evaluation(0.75, interval=strange)))
         assert INTERVAL not in summary_rows([odd], intervals=True)[0]
+
+
+def test_examples_that_share_streams_count_for_fewer(make_run):
+    found = evaluation(0.75) | {"metrics": {"accuracy": 0.75, "examples": 1000, "independent": 100}, "examples": 1000}
+    run = load_run(make_run("shared", evaluation=found))
+    assert summary_rows([run], intervals=True)[0][INTERVAL] == "17.5 to 34.3"
+    assert headline(run, [run])[1].endswith("1,000 examples, which count for 100 independent ones")
 
 
 def test_no_share_of_examples_has_the_interval_of_one(make_run):

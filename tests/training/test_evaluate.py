@@ -24,6 +24,7 @@ from memjax.experiments.stream_qa import (
     slot_cosines,
 )
 from memjax.memories import memorize
+from memjax.training.effective_size import effective_size
 from memjax.training.evaluate import MetricSums, make_evaluator
 from memjax.training.experiment import _without_nan, versions
 from memjax.training.objective import answer_metrics
@@ -75,6 +76,33 @@ def test_a_split_that_batches_do_not_divide_is_evaluated_like_a_plain_loop(syste
             assert len(mine) == metrics["tags"][tag].get(name, {"examples": 0})["examples"]
             if len(mine):
                 np.testing.assert_allclose(metrics["tags"][tag][name]["accuracy"], mine[:, 0].mean(), rtol=1e-5)
+
+
+class Shared:
+    """A task whose neighbours share a stream, three by three; what shares one is spread over batches."""
+
+    notes = ()
+
+    def __init__(self, task):
+        self.shape, self.size, self.examples = task.shape, task.size, task.examples
+
+    def groups(self, split):
+        return np.arange(self.size(split)) // 3
+
+
+def test_of_examples_that_share_a_stream_it_says_for_how_many_they_count():
+    task, model, params, evaluate = made("memory")
+    shared, prepared = Shared(task), prepare(tiny(model__item_scale=2.0))
+    measure = functools.partial(measure_answer, model)
+    metrics = make_evaluator(measure, shared, prepared.recipe.layout, prepared.mesh, 8)(params, "test", intervals=True)
+    batch, rows = one_by_one("memory", "test")
+    right, groups = rows[:, 0], shared.groups("test")
+    assert metrics["independent"] == pytest.approx(effective_size(right, np.ones(36), groups), abs=0.06)
+    for value, name in enumerate(task.shape.tags["half"]):
+        mine = batch["half"] == value
+        expected = effective_size(right[mine], np.ones(mine.sum()), groups[mine])
+        assert metrics["tags"]["half"][name]["independent"] == pytest.approx(expected, abs=0.06)
+    assert "independent" not in evaluate(params, "test", intervals=True)  # of a task that does not say
 
 
 def test_a_limited_evaluation_is_that_of_the_examples_it_takes():
