@@ -32,6 +32,13 @@ def test_examples_that_all_say_the_same_count_as_their_groups_do():
     assert effective_size(right, np.ones(2000), groups) == pytest.approx(400, rel=0.02)
 
 
+def test_examples_never_count_as_more_than_they_are():
+    groups = np.repeat(np.arange(200), 2)
+    right = np.tile([1, 0], 200)  # of each stream one: the share varies less than by chance
+    right[:4] = 1, 1, 0, 0
+    assert effective_size(right, np.ones(400), groups) == 400
+
+
 def test_several_answers_of_an_example_are_one_group():
     right, groups = np.array([1, 0, 1, 1, 0, 0]), np.array([0, 0, 1, 1, 2, 2])
     of_pairs = effective_size(np.array([1, 2, 0]), np.array([2, 2, 2]), np.arange(3))
@@ -51,7 +58,7 @@ def test_one_group_is_one_example_and_no_answers_are_one_line():
 
 @pytest.mark.parametrize(("streams", "questions"), [(6, 50), (30, 10)])
 def test_the_interval_covers_the_truth_as_often_as_it_says(streams, questions):
-    """Streams differ in difficulty, so that taking all questions to be independent covers it in 38 or 72 of 100 draws."""
+    """Streams differ in difficulty, so that taking all questions to be independent covers it in 38 or 72%."""
     rng, covered, naive = np.random.default_rng(2), 0, 0
     groups, truth = np.repeat(np.arange(streams), questions), 2 / 2.5
     for _ in range(1000):
