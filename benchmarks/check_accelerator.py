@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from memjax.experiments.arguments import read_settings
