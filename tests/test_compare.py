@@ -107,6 +107,17 @@ def test_a_run_that_fails_does_not_stop_the_others(capsys, tmp_path, untrained, 
     assert "dnc" not in json.loads((tmp_path / "comparison.json").read_text())
 
 
+def test_where_nothing_comes_of_any_run_no_folder_is_left(capsys, tmp_path, monkeypatch):
+    def train(prepared, folder, console):
+        folder.parent.mkdir(parents=True)
+        raise MemjaxError("the loss is not finite")
+
+    monkeypatch.setattr(experiment, "train", train)
+    command = ["compare", EVIDENCE, "--of=ntm", "--rehearsal=with", *SIZES, f"--run={tmp_path / 'runs'}"]
+    refused(capsys, *command)
+    assert not (tmp_path / "runs").exists()
+
+
 def test_another_error_is_not_passed_over(capsys, tmp_path, untrained, monkeypatch):
     def train(prepared, folder, console):
         raise RuntimeError("a bug")

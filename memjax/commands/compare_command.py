@@ -1,5 +1,6 @@
 """`memjax compare`."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ def run(arguments: Sequence[str]) -> None:
     folder, plan = _plan(values, rest)
     console = make_console()
     check_all(plan)
+    new = not folder.exists()
     console.out(f"{len(plan)} runs in {folder}; --of=NAMES trains fewer; stopped, the same command goes on")
     try:
         train_all(plan, console)
@@ -65,6 +67,9 @@ def run(arguments: Sequence[str]) -> None:
             # A line for each row, in the plots: that of its first seed.
             page = write_report([row[0] for row in rows.values()], folder, comparison=compared, noted=said)
             console.out(f"report: {page}")
+        elif new:
+            with contextlib.suppress(OSError):
+                folder.rmdir()  # no run came to anything, and took its own folder away
 
 
 def _plan(values: flags.FlagValues, arguments: Sequence[str]) -> tuple[Path, list[Planned]]:

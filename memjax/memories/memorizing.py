@@ -41,7 +41,7 @@ def memorize(
     Args:
         memory: bound, inside a Flax module; else see above.
         items: the stream.
-        mask: which items are no padding; all, if not given.
+        mask: which items are no padding, which stands at the end of a segment; all, if not given.
         state: to go on from; the memory's initial state, if not given.
         key: for a memory that samples while it is trained.
         block: how many segments are encoded and written at a time; the slots are the same, but what is sampled with a
@@ -103,7 +103,7 @@ def memorize_at(
         memory: as of `memorize`, and so are the others.
         items: the stream.
         after: how many segments have been read when a question comes, in any order; above T it is T, below 0 it is 0.
-        mask: which items are no padding; all, if not given.
+        mask: which items are no padding, which stands at the end of a segment; all, if not given.
         state: to go on from.
         key: for a memory that samples while it is trained.
         block: how many segments are encoded and written at a time.

@@ -149,14 +149,15 @@ def _links_and_reads(
     return links, precedence, _dot(read_weights, links), _dot(read_weights, links.T)
 
 
-def _links_forward(*args: Array) -> tuple[Linked, tuple[Array, ...]]:
-    return _links_and_reads(*args), args
+def _links_forward(links: Array, *weights: Array) -> tuple[Linked, tuple[Array, ...]]:
+    # What is kept must be computed: of arguments that are kept as they are, in a step that is recomputed in a scan, JAX
+    # 0.10 mixes up which is which in the gradient of a gradient.
+    return _links_and_reads(links, *weights), (links * 1, *map(_laid_out, weights))
 
 
 def _links_backward(args: tuple[Array, ...], slopes: Linked) -> tuple[Array, ...]:
     links, precedence, write, read = args
     of_links, of_precedence, of_before, of_after = slopes
-    write, precedence, read = _laid_out(write), _laid_out(precedence), _laid_out(read)
     off_diagonal = 1 - jnp.eye(len(write), dtype=links.dtype)
     of_reads = _dot(jnp.concatenate([read, of_after]).T, jnp.concatenate([of_before, read]))
     slope = off_diagonal * (of_links + of_reads)

@@ -100,7 +100,8 @@ def load_run(path: str | Path) -> Run:
     """
     path = Path(path)
     require(path.is_dir(), f"{path} is no run folder: there is no such folder")
-    require((path / "config.json").is_file(), f"{path} is no run folder: it has no config.json")
+    inside = "; give those in it" if any(path.glob("*/config.json")) else ""  # as the folder of a comparison
+    require((path / "config.json").is_file(), f"{path} is no run folder: it has no config.json{inside}")
     config = read_object(path / "config.json")
     curves, validation, validations = _read_metrics(path / "metrics.jsonl")
     evaluations = {}

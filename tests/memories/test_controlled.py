@@ -17,6 +17,7 @@ from oracles.checking import assert_close, cast, float64, matmuls_that_no_carry_
 
 from memjax import MemjaxError, memories, ops
 from memjax.memories import memorize
+from memjax.ops import dnc
 
 T, N, WIDTH = 3, 3, 4
 SIZES = {"slots": 4, "width": WIDTH, "memory_width": 3, "read_heads": 2, "hidden": 5}
@@ -153,6 +154,27 @@ def test_the_refreshing_loss_draws_items_with_its_key_and_expects_them_without()
     _, drawn = jax.vmap(lambda key: write(params, items, mask, key=key))(keys)
     assert len(np.unique(np.asarray(drawn))) > 10
     np.testing.assert_allclose(drawn.mean(), expected, rtol=0.15)
+
+
+def test_the_gradient_of_a_gradient_of_the_links_is_what_jax_derives(monkeypatch):
+    """Inside a step that is recomputed, in a scan, as memories have it."""
+    memory, params, items, _ = made("dnc")
+
+    def slots(items):
+        state, _ = memory.apply(params, items, method=memorize)
+        return memory.apply(params, state, method="slots").values
+
+    def twice(items):
+        gradient = jax.grad(lambda x: (slots(x) ** 2).sum())
+        return jax.jit(jax.grad(lambda x: (gradient(x) ** 2).sum()))(items)
+
+    with jax.enable_x64(True):
+        items = jnp.asarray(items, jnp.float64)
+        by_hand = twice(items)
+        monkeypatch.setattr(dnc, "_links_and_reads", dnc._links_and_reads.fun)
+        derived = twice(items)
+    assert np.abs(derived).max() > 1e-3
+    assert_close(by_hand, derived, 1e-5)
 
 
 @pytest.mark.parametrize("label", ["ntm", "dnc", "dmsdnc"])  # the penalty of nutm looks at its keys alone

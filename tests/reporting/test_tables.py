@@ -223,6 +223,12 @@ def test_the_headline_has_an_interval(make_run):
         assert INTERVAL not in summary_rows([odd], intervals=True)[0]
 
 
+def test_a_folder_of_runs_says_that_they_are_in_it(make_run):
+    folder = make_run("a").parent
+    with pytest.raises(MemjaxError, match=r"is no run folder: it has no config\.json; give those in it"):
+        load_run(folder)
+
+
 def test_examples_that_share_streams_count_for_fewer(make_run):
     found = evaluation(0.75) | {"metrics": {"accuracy": 0.75, "examples": 1000, "independent": 100}, "examples": 1000}
     run = load_run(make_run("shared", evaluation=found))
