@@ -104,10 +104,10 @@ def test_what_a_config_leaves_out_has_the_default_of_its_class_and_is_shown():
     shown = to_mapping(config)
     assert set(shown) == {*given, "mesh"} and from_mapping(shown) == config
     own = {section: set(given[section]) for section in given if section not in ("system", "memory")}
-    own["training"].add("checkpoints")
+    own["training"] |= {"checkpoints", "keep"}
     assert {section: set(shown[section]) for section in own} == own
     assert shown["mesh"] == {"data": -1, "fsdp": 1, "sequence": 1, "model": 1}
-    assert shown["training"]["checkpoints"] == ""
+    assert (shown["training"]["checkpoints"], shown["training"]["keep"]) == ("", "newest")
     bound = {"width", "segment", "dtype"}  # by task and model
     assert set(shown["memory"]) == {"name", "slots", *size_fields(memories.registry["rehearsal"])} - bound
     assert (shown["optimizer"]["learning_rate"], shown["rehearsal"]["mask_ratio"]) == (1e-3, 0.5)
