@@ -19,13 +19,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from memjax.experiments.arguments import read_settings
 from memjax.experiments.prepare import prepare
 from memjax.training.data import evaluation_batches, train_batches
 from memjax.training.phase import Experiment, initial_state, load_phase
+from memjax.training.step import step_fields
 from memjax.typing import PyTree
 
 
@@ -78,8 +78,7 @@ def check(experiment: Experiment, run: Path, tolerance: float) -> bool:
     frozen, batch = before[-1] if before else None, next(iter(train_batches(task, layout, size, seed=0)))
 
     def loss_of(params: PyTree, batch: PyTree) -> jax.Array:
-        own = {"key": jax.random.split(jax.random.key(0), size), "step": jnp.full(size, phase.steps)}
-        return phase.loss(params, frozen, layout.extend(batch | own))[0]
+        return phase.loss(params, frozen, layout.extend(batch | step_fields(jax.random.key(0), phase.steps, size)))[0]
 
     step = jax.value_and_grad(loss_of)
     (loss, gradient), (loss_of_cpu, of_cpu) = (on(device, step, params, batch) for device in (accelerator, cpu))

@@ -24,6 +24,7 @@ from memjax.errors import require
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import read_config
 from memjax.training.phase import load_phase
+from memjax.training.step import step_fields
 from memjax.typing import Params
 
 ROOT = Path(__file__).parents[1]
@@ -53,8 +54,7 @@ def gradients(folder: Path) -> dict[str, Any]:
 
     @jax.jit
     def one(params: Params, frozen: Params, batch: dict, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        own = {"key": jax.random.split(key, TOGETHER), "step": jnp.full(TOGETHER, step)}
-        batch = experiment.recipe.layout.extend(batch | own)
+        batch = experiment.recipe.layout.extend(batch | step_fields(key, step, TOGETHER))
 
         def losses(memory: Params) -> jax.Array:
             own = {"params": params["params"] | {"memory": memory}}

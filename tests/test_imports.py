@@ -34,7 +34,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "config": ({"checks", "deprecated", "errors"}, {"absl", "ml_collections"}),
     "training": (
         {"checks", "config", "errors", "files", "ops", "typing"},
-        {"absl", "chex", "etils", "flax", "grain", "jax", "numpy", "optax", "orbax", "rich", "tensorboardX"},
+        {"absl", "chex", "etils", "flax", "grain", "jax", "numpy", "optax", "orbax", "rich", "scipy", "tensorboardX"},
     ),
     "reporting": ({"errors", "files"}, {"matplotlib", "numpy", "rich"}),
     "experiments": (

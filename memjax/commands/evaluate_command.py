@@ -12,8 +12,8 @@ from memjax.commands.shared import command_line, make_console, run_folders
 from memjax.config.overrides import override
 from memjax.errors import MemjaxError, require
 from memjax.experiments.arguments import place_data
-from memjax.experiments.prepare import on_these_devices, prepare
-from memjax.experiments.reading import from_mapping, read_config, to_mapping
+from memjax.experiments.prepare import prepare, read_run
+from memjax.experiments.reading import from_mapping, to_mapping
 from memjax.reporting import load_run, print_table
 from memjax.training import experiment
 from memjax.training.compile_cache import keep_compiled
@@ -45,7 +45,7 @@ def run(arguments: Sequence[str]) -> None:
     keep_compiled(None)
     file = evaluation_file(values.split, values.data_dir, changes)
     for folder in folders:
-        config = on_these_devices(read_config(folder))
+        config = read_run(folder)
         changed = _changed(config, changes, values.data_dir)
         prepared = prepare(changed)
         if changed.task != config.task:

@@ -74,5 +74,5 @@ class Conversation:
 
     def _remark_unknown(self, ids: np.ndarray) -> None:
         """Says how many words there are that the model was not trained with: they are one word to it."""
-        if count := int((np.asarray(ids) == UNKNOWN).sum()):
+        if count := int((ids == UNKNOWN).sum()):
             remark(f"{count} of these words {'is' if count == 1 else 'are'} none that the model was trained with")

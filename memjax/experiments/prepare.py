@@ -12,8 +12,9 @@ import numpy as np
 from memjax import tasks
 from memjax.config.sections import MeshConfig
 from memjax.errors import MemjaxError, remark, require
+from memjax.experiments.arguments import place_data
 from memjax.experiments.family import Family
-from memjax.experiments.reading import family_of, plugins_of, read_config, resolved, to_mapping
+from memjax.experiments.reading import family_of, from_mapping, plugins_of, read_config, resolved, to_mapping
 from memjax.reporting.columns import result_worth
 from memjax.training.data_digests import changed_data
 from memjax.training.evaluate import make_evaluator
@@ -76,11 +77,9 @@ def read_run(folder: Path | str, data_dir: Path | str | None = None) -> Any:
         folder: of the run.
         data_dir: where its data lies, if not where it lay; without its data no task knows its words and sizes.
     """
-    config = on_these_devices(read_config(Path(folder)))
-    if data_dir is None:
-        return config
-    require(hasattr(config.task, "data_dir"), f"the task of {folder} has no data to lie anywhere")
-    return dataclasses.replace(config, task=dataclasses.replace(config.task, data_dir=str(data_dir)))
+    settings = to_mapping(read_config(Path(folder)))
+    place_data(settings, None if data_dir is None else str(data_dir))
+    return on_these_devices(from_mapping(settings))
 
 
 def trained_model(folder: Path | str, data_dir: Path | str | None = None) -> tuple[Any, Params]:
@@ -91,7 +90,7 @@ def trained_model(folder: Path | str, data_dir: Path | str | None = None) -> tup
         data_dir: where the run's data lies, if it was moved; the task needs it, for its words and sizes.
 
     Returns:
-        The module, and what it had learned at its newest checkpoint.
+        The module, and what it had learned at its newest checkpoint, or at its best one, as its config says.
 
     Raises:
         MemjaxError: for a folder that holds no run, for a run without a checkpoint that is whole, and for one of a
@@ -110,7 +109,7 @@ def trained_model(folder: Path | str, data_dir: Path | str | None = None) -> tup
 
 
 def trained_parameters(experiment: Experiment, folder: Path) -> Params:
-    """What the last phase of a run had learned at its newest checkpoint.
+    """What the last phase of a run had learned at its newest checkpoint, or at its best one, as its config says.
 
     Args:
         experiment: that of the run, as `prepare` makes it.

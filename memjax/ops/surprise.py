@@ -109,8 +109,7 @@ def surprise_linear(
         impl != "pallas" or jnp.ndim(log_keep) < 2,
         "surprise_linear: impl='pallas' has no log_keep for each channel; take impl='closed_form', or log_keep [L]",
     )
-    held = () if state is None else (state.memory, state.momentum, state.anchor)
-    dtype, anchored = state_dtype(q, k, v, held), gradient_at == "chunk"
+    dtype, anchored = state_dtype(q, k, v, state), gradient_at == "chunk"
     start = jnp.zeros((k.shape[1], v.shape[1]), dtype)
     state = state or SurpriseState(start, start)
     check_state(state, start, chunk_size if anchored else None)

@@ -187,8 +187,7 @@ def surprise_memory(
 
 def _chunked(step, weights, q, k, v, gates, state, mask, chunk_size):
     check_gates(dict(zip(GATES, gates, strict=True)), mask)
-    held = () if state is None else (state.memory, state.momentum, state.anchor)
-    dtype = state_dtype(q, k, v, weights, held)
+    dtype = state_dtype(q, k, v, weights, state)
     weights = jax.tree.map(lambda w: w.astype(dtype), weights)
     state = state or SurpriseState(weights, jax.tree.map(jnp.zeros_like, weights))
     check_state(state, weights, chunk_size)

@@ -89,7 +89,7 @@ def surprise_linear_sharded(
         raise MemjaxError(
             f"surprise_linear_sharded: there is no axis {axis_name!r} here; call it inside jax.shard_map over that axis"
         ) from None
-    dtype = state_dtype(q, k, v, () if state is None else (state.memory, state.momentum))
+    dtype = state_dtype(q, k, v, state)
     nothing = jnp.zeros((dk, dv), dtype)
     state = state or SurpriseState(nothing, nothing)
     check_state(state, nothing)

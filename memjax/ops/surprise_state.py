@@ -79,7 +79,7 @@ def known_within(state: SurpriseState) -> int | None:
 
 
 def state_dtype(*arrays: PyTree) -> Any:
-    """The dtype of state and coefficients: float32, or float64 where that is given, in a state too."""
+    """The dtype of state and coefficients: float32, or float64 where that is given, in a state too. Counts are none."""
     return jnp.promote_types(jnp.result_type(*jax.tree.leaves(arrays)), jnp.float32)
 
 

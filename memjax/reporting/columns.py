@@ -37,9 +37,8 @@ def result_worth(report: Mapping[str, Any], metrics: Mapping[str, Any]) -> float
     """
     read = Report.from_json(report)
     for column in (read.first, *read.columns):
-        if values := _shown_values(column, metrics):
-            mean = sum(values) / len(values)
-            return mean if column.better == "higher" else -mean
+        if math.isfinite(value := column_value(column, metrics)):
+            return value if column.better == "higher" else -value
     return -number(pick(metrics, "answer_loss"))
 
 

@@ -1,13 +1,12 @@
 """For how many independent examples examples count that share a stream."""
 
-import math
-
 import numpy as np
+from scipy.special import ndtri, stdtrit
 
 from memjax.errors import require
 from memjax.typing import Int, Shaped
 
-Z = 1.959963984540054  # of a standard normal variable, 95% lie within ± this
+END = 0.975  # quantile at which an interval of 95% ends
 
 
 def effective_size(
@@ -40,20 +39,5 @@ def effective_size(
     variance = count / max(count - 1, 1) * ((c - share * t) ** 2).sum() / t.sum() ** 2
     if count == 1 or not 0 < share < 1 or not variance > 0:
         return float(count)
-    size = share * (1 - share) / variance * (Z / _student(count - 1)) ** 2
+    size = share * (1 - share) / variance * (ndtri(END) / stdtrit(count - 1, END)) ** 2
     return float(min(max(size, 1.0), len(groups)))
-
-
-def _student(degrees: int) -> float:
-    """The quantile of .975 of Student's distribution: of 1 and 2 degrees by its closed form, else by Cornish and
-    Fisher's expansion (Abramowitz and Stegun, 26.7.5), right to a part in a thousand.
-    """
-    if degrees <= 2:
-        return math.tan(0.475 * math.pi) if degrees == 1 else 0.95 / math.sqrt(2 * 0.975 * 0.025)
-    terms = (
-        (Z**3 + Z) / 4,
-        (5 * Z**5 + 16 * Z**3 + 3 * Z) / 96,
-        (3 * Z**7 + 19 * Z**5 + 17 * Z**3 - 15 * Z) / 384,
-        (79 * Z**9 + 776 * Z**7 + 1482 * Z**5 - 1920 * Z**3 - 945 * Z) / 92160,
-    )
-    return Z + sum(term / degrees ** (power + 1) for power, term in enumerate(terms))

@@ -155,7 +155,9 @@ def make_evaluator(
         found: list[tuple[np.ndarray, np.ndarray]] = []
         answered: list[dict[str, np.ndarray]] = []
         counted: list[dict[str, np.ndarray]] = []
-        grouped = task if intervals and isinstance(task, WithGroups) and jax.process_count() == 1 else None
+        groups: np.ndarray | None = None
+        if intervals and isinstance(task, WithGroups) and jax.process_count() == 1:
+            groups = np.asarray(task.groups(split))
         for batch, weight, places in evaluation_batches(task, layout, split, batch_size, limit, rows):
             weighted = place_batch(mesh, {"weight": weight}, batch_size)
             part, predicted, each, right = jax.device_get(
@@ -165,14 +167,14 @@ def make_evaluator(
             if each:
                 asked = each.pop("asked")
                 of_example = {"example": np.nonzero(asked)[0] + len(answered) * batch_size}
-                if grouped is not None:
-                    streams = np.zeros(len(weight), int)
-                    streams[weight > 0] = np.asarray(grouped.groups(split))[places]
-                    of_example = {"example": streams[np.nonzero(asked)[0]]}
+                if groups is not None:
+                    own = np.zeros(len(weight), int)
+                    own[weight > 0] = groups[places]
+                    of_example = {"example": own[np.nonzero(asked)[0]]}
                 answered.append({name: x[asked] for name, x in each.items()} | of_example)
-            if grouped is not None:
-                own = {tag: batch[tag] for tag in tags if batch[tag].ndim == 1} | {"": right}
-                counted.append({name: x[weight > 0] for name, x in own.items()} | {"place": places})
+            if groups is not None:
+                told = {tag: batch[tag] for tag in tags if batch[tag].ndim == 1} | {"": right}
+                counted.append({name: x[weight > 0] for name, x in told.items()} | {"group": groups[places]})
             if predictions is not None and predicted is not None and jax.process_count() == 1:
                 found.append((predicted[weight > 0], places))
         if predictions is not None and found:
@@ -197,13 +199,10 @@ def make_evaluator(
             for tag, values in tags.items()
         }
         counts = {name: np.concatenate([part[name] for part in counted]) for name in (counted[0] if counted else ())}
-        independent = {}
-        if grouped is not None and counts:
-            independent = _independent(grouped, split, counts, slice(None))
-            for tag in counts.keys() & by_tag.keys():
-                for number, value in enumerate(tags[tag]):
-                    if value in by_tag[tag]:
-                        by_tag[tag][value] |= _independent(grouped, split, counts, counts[tag] == number)
+        for tag in counts.keys() & by_tag.keys():
+            for number, value in enumerate(tags[tag]):
+                if value in by_tag[tag]:
+                    by_tag[tag][value] |= _independent(counts, counts[tag] == number)
         answer_loss = (
             {"answer_loss": math.nan if diverged else float(loss_sum / loss_count)} if loss_count or diverged else {}
         )
@@ -217,7 +216,7 @@ def make_evaluator(
             **{name: float(x / examples) for name, x in zip(named, means, strict=True)},
             "answers": int(total),
             "examples": int(examples),
-            **independent,
+            **(_independent(counts, slice(None)) if counts else {}),
             "diverged": int(diverged),
             **({"unknown_labels": int(unknown)} if unknown else {}),
             "tags": by_tag,
@@ -226,11 +225,10 @@ def make_evaluator(
     return evaluate
 
 
-def _independent(task: WithGroups, split: Split, counts: dict[str, np.ndarray], chosen: Any) -> dict[str, float]:
+def _independent(counts: dict[str, np.ndarray], chosen: Any) -> dict[str, float]:
     """For how many independent examples the chosen ones count."""
     correct, total = counts[""][chosen].T.astype(np.float64)
-    groups = np.asarray(task.groups(split))[counts["place"][chosen]]
-    return {"independent": round(effective_size(correct, total, groups), 1)} if total.sum() else {}
+    return {"independent": round(effective_size(correct, total, counts["group"][chosen]), 1)} if total.sum() else {}
 
 
 def _ordered(questions: dict[str, np.ndarray]) -> dict[str, float]:

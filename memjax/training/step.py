@@ -12,7 +12,7 @@ from memjax.config import OptimizerConfig
 from memjax.training.data import same
 from memjax.training.objective import Example, Loss
 from memjax.training.sharding import ROWS, fsdp_specs, placed, replicated, row_parts
-from memjax.typing import Array, Params
+from memjax.typing import Array, Int, Key, Params
 
 Metrics = dict[str, Array]
 
@@ -85,8 +85,7 @@ def make_step(
 
     def step(state: TrainState, frozen: Params, batch: Example) -> tuple[TrainState, Metrics]:
         key = jax.random.fold_in(jax.random.key(seed), state.step)
-        own = {"key": jax.random.split(key, batch_size), "step": jnp.full(batch_size, state.step)}
-        extended = extend(batch | own)
+        extended = extend(batch | step_fields(key, state.step, batch_size))
         gradients, metrics = over_rows(gradient, mesh, state.params, frozen, extended)
         updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
@@ -96,6 +95,11 @@ def make_step(
         return jax.lax.with_sharding_constraint((new, metrics), (placed(mesh, new), replicated(mesh)))
 
     return jax.jit(step, donate_argnums=0)
+
+
+def step_fields(key: Key, step: Int[Array, ""] | int, batch_size: int) -> dict[str, Array]:
+    """What a step adds to a batch: of each row a key of its own, and the number of the step."""
+    return {"key": jax.random.split(key, batch_size), "step": jnp.full(batch_size, step)}
 
 
 def over_rows(gradient: Callable, mesh: Mesh, params: Params, frozen: Params, batch: Example) -> tuple[Params, Metrics]:

@@ -8,15 +8,22 @@ import pytest
 
 from memjax import MemjaxError
 from memjax.reporting.intervals import wilson_interval
-from memjax.training.effective_size import _student, effective_size
+from memjax.training.effective_size import effective_size
 
 # Of .975, from the tables.
 STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 10: 2.228, 30: 2.042, 120: 1.980}
 
 
 @pytest.mark.parametrize(("degrees", "quantile"), STUDENT.items())
-def test_the_quantile_of_students_distribution_is_that_of_the_tables(degrees, quantile):
-    assert _student(degrees) == pytest.approx(quantile, rel=2e-3)
+def test_few_groups_count_for_less_by_the_quantile_of_students_distribution(degrees, quantile):
+    count = degrees + 1
+    right, total = 50.0 + 4 * (-1.0) ** np.arange(count), np.full(count, 100.0)
+    share = right.sum() / total.sum()
+    variance = count / degrees * ((right - share * total) ** 2).sum() / total.sum() ** 2
+    by_normal = share * (1 - share) / variance
+    assert by_normal > count  # the bound by the examples is that of all answers here
+    examples = np.repeat(right / 100, 100), np.ones(100 * count), np.repeat(np.arange(count), 100)
+    assert effective_size(*examples) == pytest.approx(min(by_normal * (1.95996 / quantile) ** 2, 100 * count), rel=1e-3)
 
 
 def test_independent_examples_count_as_what_they_are():
