@@ -6,6 +6,7 @@
 from memjax.memories import registry
 
 BASELINES = [name for name in registry if name not in ("continual", "rehearsal")]
+BOUNDED = "surprise whole tokens bounded"
 ABLATIONS = {
     "no rehearsal": "--config.rehearsal.fragments=0",
     "recollection only": "--config.rehearsal.familiarity=0",
@@ -107,6 +108,7 @@ PAPER = {
 }
 VARIANTS = {
     **{name + kind: f",memory={name}" for name in BASELINES for kind in ("", " no rehearsal")},
+    **{BOUNDED + kind: ",memory=surprise" for kind in ("", " no rehearsal")},
     "continual": ",memory=continual",
     "continual single head": ",memory=continual",
     **{f"random embeddings {name}": f",memory={name}" for name in ("continual", "surprise")},

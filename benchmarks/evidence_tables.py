@@ -70,13 +70,18 @@ def every_memory(memories: dict, small: dict) -> dict[str, list[dict]]:
     return by_row(memories["runs"]) | {name: rows[row] for name, row in own.items()}
 
 
+def memories_of(rows: Iterable[str]) -> set[str]:
+    """Whose rows these are, rehearsed or not."""
+    return {row.removesuffix(" no rehearsal") for row in rows}
+
+
 def rehearsed(memories: dict, small: dict) -> list[str]:
     """Accuracy of every memory with and without rehearsal, and its sizes; the best first."""
     head = ["memory", "rehearsed %", "not rehearsed %", "seeds", "parameters", "state bytes"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     rows = every_memory(memories, small)
     accuracy = {row: [run["metrics"]["accuracy"] for run in runs] for row, runs in rows.items()}
-    for memory in sorted({row.split()[0] for row in rows}, key=lambda memory: -mean(accuracy.get(memory, [0]))):
+    for memory in sorted(memories_of(rows), key=lambda memory: -mean(accuracy.get(memory, [0]))):
         both = (memory, f"{memory} no rehearsal")
         cells = [percent(accuracy[row]) if row in rows else "-" for row in both]
         seeds = ", ".join(str(len(accuracy[row])) for row in both if row in rows)
@@ -131,7 +136,7 @@ def steps_needed(memories: dict, small: dict) -> list[str]:
     def first(row: str, goal: float) -> float:
         return first_step(curves.get(row, ()), goal)
 
-    names = sorted({row.split()[0] for row in curves}, key=lambda row: (first(row, 0.8), -curves[row][-1][1]))
+    names = sorted(memories_of(curves), key=lambda row: (first(row, 0.8), -curves[row][-1][1]))
     for memory in names:
         cells = [first(memory, goal) for goal in goals] + [first(f"{memory} no rehearsal", 0.8)]
         told = [told_step(step) for step in cells]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from downstream_rows import DIALOGUE, LEARNERS, RECOMMENDATION, SPANS, STORIES, VIDEO
-from evidence_rows import ABLATIONS, BASELINES, DEMO, MEDIUM, PAPER, SMALL, VARIANTS
+from evidence_rows import ABLATIONS, BASELINES, BOUNDED, DEMO, MEDIUM, PAPER, SMALL, VARIANTS
 
 from memjax.memories import registry
 
@@ -92,7 +92,9 @@ BABILONG = {
     "Multi-Hop Reason": "multi_hop",
 }
 MEMORIES = {
-    name + kind: flags for name in BASELINES for kind, flags in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
+    name + kind: f"{own} {flags}".strip()
+    for name, own in {**dict.fromkeys(BASELINES, ""), BOUNDED: "--config.memory.bounded=token"}.items()
+    for kind, flags in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
 }
 CELLS = {
     "copy NTM": "copy,cell=ntm",

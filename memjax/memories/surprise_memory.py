@@ -1,7 +1,7 @@
 """Surprise memory (Titans, Behrouz et al. 2025) under the contract: associations, read by learned probes."""
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
 from memjax import ops
-from memjax.checks import at_least, check_counts, check_scales
+from memjax.checks import at_least, check_counts, check_scales, one_of
 from memjax.deprecated import old_keyword
 from memjax.errors import require
 from memjax.memories.deep_surprise import EPSILON, deep_read, deep_start, deep_write, zero_momentum
@@ -43,10 +43,11 @@ class SurpriseMemory(Memory):
     """A segment encoder, then `ops.surprise_linear` item by item, in Z heads of `width // Z`; K learned probes read.
 
     `k, v = silu(x W)`, `|k| = 1`; `log_keep`, `log_momentum` are log-sigmoids of x and `lr` a sigmoid of it, for each
-    item and head: with unit keys a rate below 1 is stable without momentum, and below `2 (1 - momentum)` with it,
-    to which it is not held here, as it is in the layers. `slot_p = rmsnorm(probe_p M) W_o`. Source: Titans
-    (2501.00663), Eq. 9 to 15. The contract and the encoder are ours, and so is how the probes read: without the norm,
-    and without forgetting that starts near none (`time_constant`, in items), training stays at chance for long.
+    item and head: with unit keys a rate below 1 is stable without momentum, and below `2 (1 - momentum)` with it, to
+    which `bounded="token"` holds it by `lr (1 - momentum)`, and the paper does not. `slot_p = rmsnorm(probe_p M) W_o`.
+    Source: Titans (2501.00663), Eq. 9 to 15. The contract and the encoder are ours, and so is how the probes read:
+    without the norm, and without forgetting that starts near none (`time_constant`, in items), training stays at chance
+    for long.
 
     The state is an `ops.SurpriseState` of `[Z, width // Z, width // Z]` each, float32 or wider. `momentum=False` and
     `forgetting=False` are the paper's ablations. A stream is written in closed form, chunk by chunk; if its
@@ -69,6 +70,9 @@ class SurpriseMemory(Memory):
         memory_layers: of each memory; more than 1 are a perceptron with silu between its matrices.
         expansion: a deep memory's hidden width, in widths of a head.
         memory_norm: a layer norm behind the memory's last matrix, with a learned scale; such a memory is deep.
+        bounded: "write", each write, as printed; or "token", all that is written of an item: with momentum a geometric
+            series of writes, which diverges where a key comes again and they sum to more than 2. Writes begin weaker
+            then. Of deep memories the token always is.
         dtype: of the products.
 
     >>> import jax, jax.numpy as jnp
@@ -91,6 +95,7 @@ class SurpriseMemory(Memory):
     memory_layers: int = 1
     expansion: int = 2
     memory_norm: bool = False
+    bounded: Literal["token", "write"] = "write"
     dtype: Any = jnp.float32
 
     @property
@@ -106,6 +111,7 @@ class SurpriseMemory(Memory):
             heads = getattr(self, name)
             require(self.width % heads == 0, f"width {self.width} must be a multiple of {name} {heads}")
         check_scales(self, "time_constant")
+        one_of(self, ("token", "write"), "bounded")
 
     def setup(self):
         self.validate()
@@ -138,8 +144,10 @@ class SurpriseMemory(Memory):
         log_keep, log_momentum, lr = surprise_gates(
             *logits, momentum=self.momentum, forgetting=self.forgetting, time_constant=self.time_constant
         )
+        if self.deep or self.bounded == "token":
+            lr = -jnp.expm1(log_momentum) * lr
         if self.deep:  # so that one key all through a segment cannot make it diverge
-            lr = min(1.0, 2 / self.segment) * -jnp.expm1(log_momentum) * lr
+            lr = min(1.0, 2 / self.segment) * lr
         return Tokens(unit(keys), values, log_keep, log_momentum, lr)
 
     def write(

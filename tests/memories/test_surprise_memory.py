@@ -19,6 +19,7 @@ T, N, WIDTH, SLOTS = 3, 4, 6, 2
 SIZES = {"slots": SLOTS, "width": WIDTH, "segment": N, "layers": 1, "heads": 2}
 KINDS = {
     "linear": {"memory_heads": 2},
+    "linear, whole tokens bounded": {"memory_heads": 2, "bounded": "token"},
     "deep": {"memory_heads": 2, "memory_layers": 2},
     "deep, normed": {"memory_layers": 3, "memory_norm": True, "expansion": 1},
     "one layer, normed": {"memory_norm": True, "momentum": False, "forgetting": False},
@@ -47,15 +48,17 @@ def expected(kind):
     items, mask = stream()
     x = float64(memory.apply(params, items, mask, method=lambda memory, *given: memory.encode_segments(*given)))
     own, options = float64(params["params"]), KINDS[kind]
-    heads, deep = options.get("memory_heads", 1), kind != "linear"
+    heads, deep = options.get("memory_heads", 1), not kind.startswith("linear")
     x, mask = x.reshape(T * N, WIDTH), np.asarray(mask).ravel()
     keys, values = (silu(x @ own[name]["kernel"]).reshape(T * N, heads, -1) for name in ("key_of", "value_of"))
     keep, along, rate = np.split(x @ own["gates"]["kernel"] + own["gates"]["bias"], 3, axis=-1)
     log_keep = log_sigmoid(keep + np.log(1000)) if options.get("forgetting", True) else 0 * keep
     log_momentum = log_sigmoid(along) if options.get("momentum", True) else 0 * along - np.inf
     rate = np.exp(log_sigmoid(rate))
+    if deep or options.get("bounded") == "token":
+        rate = rate * (1 - np.exp(log_momentum))
     if deep:
-        rate = rate * min(1, 2 / N) * (1 - np.exp(log_momentum))
+        rate = rate * min(1, 2 / N)
     ends, read = [], []
     for h in range(heads):
         start = [np.zeros((WIDTH // heads, WIDTH // heads))]
@@ -86,13 +89,22 @@ def test_a_stream_is_written_and_read_as_the_equations_say(kind):
     assert_close(memory.apply(params, state, method="slots").values, slots, 2e-5)
 
 
-def test_a_segment_of_one_key_does_not_make_a_deep_memory_diverge():
-    memory, params = made("deep")
-    fast = jax.tree.map(lambda x: x, params)
-    fast["params"]["gates"]["bias"] = jnp.repeat(jnp.array([9.0, 2.0, 9.0]), 2)  # keeps all, momentum .88, full rate
-    items = jnp.ones((200, N, WIDTH))
-    state, _ = jax.jit(functools.partial(memory.apply, method=memorize))(fast, items)
-    assert max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(state)) < 20
+def largest_after_one_segment_again_and_again(kind):
+    memory, params = made(kind)
+    bias = jnp.repeat(jnp.array([9.0, 2.0, 9.0]), 2)  # keeps all, momentum .88, full rate
+    gates = {"kernel": 0 * params["params"]["gates"]["kernel"], "bias": bias}
+    fast = {"params": params["params"] | {"gates": gates}}
+    state, _ = jax.jit(functools.partial(memory.apply, method=memorize))(fast, jnp.ones((200, N, WIDTH)))
+    return max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(state))
+
+
+@pytest.mark.parametrize("kind", ["deep", "linear, whole tokens bounded"])
+def test_keys_that_come_again_and_again_do_not_make_it_diverge(kind):
+    assert largest_after_one_segment_again_and_again(kind) < 20
+
+
+def test_as_printed_keys_that_come_again_and_again_make_it_diverge():
+    assert not largest_after_one_segment_again_and_again("linear") < 1e6
 
 
 def test_a_deep_memory_reads_no_shards_of_a_stream_and_a_linear_one_does():
@@ -110,6 +122,11 @@ def test_a_deep_memory_reads_no_shards_of_a_stream_and_a_linear_one_does():
     memory, params = made("linear")
     whole, _ = jax.jit(functools.partial(memory.apply, method=memorize))(params, items)
     assert_close(sharded, whole, 2e-5)
+
+
+def test_what_is_bounded_has_two_values():
+    with pytest.raises(MemjaxError, match="unknown bounded 'all'"):
+        memories.create("surprise", **SIZES, bounded="all")
 
 
 @pytest.mark.parametrize("sizes", [{"memory_layers": 0}, {"expansion": 0}, {"memory_layers": 101}])
