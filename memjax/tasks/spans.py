@@ -216,6 +216,10 @@ class Spans:
             "place": np.array(later, np.int32),
         }
 
+    def groups(self, split: Split) -> np.ndarray:
+        """The document of each question."""
+        return np.array([question.document for question in self._questions[split]], int)
+
     def word_vectors(self, width: int) -> np.ndarray:
         """Vectors of the words that a model tells apart, `[known, width]`, from the documents of train.
 

@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 
 from memjax.training.data import Examples, Layout, evaluation_batches
 from memjax.training.effective_size import effective_size
-from memjax.training.ranking_metrics import auc, auc_interval, mrr
+from memjax.training.ranking_metrics import auc, auc_interval, by_user_interval, mrr
 from memjax.training.sharding import place_batch, replicated, rows_here
 from memjax.typing import Any, Array, Bool, Float, Int, Params, Split, WithGroups
 
@@ -97,15 +97,16 @@ def make_evaluator(
     Returns:
         `evaluate(params, split, limit=None, predictions=None, intervals=False) -> metrics`. limit: how many examples,
         spread evenly over the split. predictions: a list to which what was predicted of the examples is appended, one
-        array in their order. intervals: whether what intervals need is there: beside auc its 95% interval,
-        auc_interval, by examples, which are users or streams with all of their questions; and of a task that says which
-        examples share a stream (`WithGroups`) `independent`, for how many independent ones they count. Metrics:
-        accuracy, answer_loss (nats; where there is one), answers, examples, and all but the loss for each value of each
-        tag in `tags`, auc and mrr of tags of questions alone. What diverged, so that its loss is not finite, is an
-        error: counted in `diverged`, and answer_loss is NaN. unknown_labels: how many answers no model can give, if
-        there are any; they are errors. auc: of yes-or-no questions, all in one ranking, where both answers occur; NaN
-        for scores that are not finite. mrr: of answers that are candidates, the mean of 1 / rank; mrr_chance: that of a
-        guess. What is measured in `means` is there by its names, for each value of each tag too.
+        array in their order. intervals: whether what intervals need is there: beside auc and mrr their 95% intervals,
+        auc_interval and mrr_interval, by examples, which are users or streams with all of their questions; and of a
+        task that says which examples share a stream (`WithGroups`) `independent`, for how many independent ones they
+        count, and the interval of each of its `means`, by streams. Metrics: accuracy, answer_loss (nats; where there is
+        one), answers, examples, and all but the loss for each value of each tag in `tags`, auc and mrr of tags of
+        questions alone. What diverged, so that its loss is not finite, is an error: counted in `diverged`, and
+        answer_loss is NaN. unknown_labels: how many answers no model can give, if there are any; they are errors. auc:
+        of yes-or-no questions, all in one ranking, where both answers occur; NaN for scores that are not finite. mrr:
+        of answers that are candidates, the mean of 1 / rank; mrr_chance: that of a guess. What is measured in `means`
+        is there by its names, for each value of each tag too.
     """
     tags = task.shape.tags
     named: list[str] = []  # of the means, once they are traced
@@ -140,7 +141,7 @@ def make_evaluator(
             questions["asked"] = (questions["asked"].T & (weight > 0)).T
             questions["right"] = (questions["right"].T & finite).T
             questions |= {tag: batch[tag] for tag in tags if batch[tag].ndim > 1}
-        return totals, measured.prediction, questions, jnp.stack([correct, measured.total], axis=1)
+        return totals, measured.prediction, questions, jnp.stack([correct, measured.total, *means.values()], axis=1)
 
     sums, rows = jax.jit(sums, out_shardings=replicated(mesh)), rows_here(mesh, batch_size)
 
@@ -160,7 +161,7 @@ def make_evaluator(
             groups = np.asarray(task.groups(split))
         for batch, weight, places in evaluation_batches(task, layout, split, batch_size, limit, rows):
             weighted = place_batch(mesh, {"weight": weight}, batch_size)
-            part, predicted, each, right = jax.device_get(
+            part, predicted, each, of_examples = jax.device_get(
                 sums(params, place_batch(mesh, batch, batch_size, layout.segmented), **weighted)
             )
             totals = {name: totals.get(name, 0) + value.astype(np.float64) for name, value in part.items()}
@@ -173,7 +174,7 @@ def make_evaluator(
                     of_example = {"example": own[np.nonzero(asked)[0]]}
                 answered.append({name: x[asked] for name, x in each.items()} | of_example)
             if groups is not None:
-                told = {tag: batch[tag] for tag in tags if batch[tag].ndim == 1} | {"": right}
+                told = {tag: batch[tag] for tag in tags if batch[tag].ndim == 1} | {"": of_examples}
                 counted.append({name: x[weight > 0] for name, x in told.items()} | {"group": groups[places]})
             if predictions is not None and predicted is not None and jax.process_count() == 1:
                 found.append((predicted[weight > 0], places))
@@ -209,6 +210,11 @@ def make_evaluator(
         ordered: dict[str, Any] = _ordered(questions)
         if intervals and math.isfinite(ordered.get("auc", math.nan)):
             ordered["auc_interval"] = auc_interval(*(questions[name] for name in ("score", "label", "example")))
+        if intervals and "mrr" in ordered:
+            ordered["mrr_interval"] = by_user_interval(mrr, questions["rank"], questions["example"])
+        if counts:
+            for name, values in zip(named, counts[""].T[2:], strict=True):
+                ordered[f"{name}_interval"] = by_user_interval(_mean, values, counts["group"])
         return {
             "accuracy": float(correct / total),
             **answer_loss,
@@ -227,8 +233,12 @@ def make_evaluator(
 
 def _independent(counts: dict[str, np.ndarray], chosen: Any) -> dict[str, float]:
     """For how many independent examples the chosen ones count."""
-    correct, total = counts[""][chosen].T.astype(np.float64)
+    correct, total = counts[""][chosen].T[:2].astype(np.float64)
     return {"independent": round(effective_size(correct, total, counts["group"][chosen]), 1)} if total.sum() else {}
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean(dtype=np.float64))
 
 
 def _ordered(questions: dict[str, np.ndarray]) -> dict[str, float]:

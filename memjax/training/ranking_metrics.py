@@ -147,16 +147,19 @@ def mrr(ranks: Int[np.ndarray, "B"]) -> float:
 
 def by_user_interval(
     metric: Callable[[np.ndarray], float],
-    values: Shaped[np.ndarray, "U"],
+    values: Shaped[np.ndarray, "A"],
+    users: Int[np.ndarray, "A"] | None = None,
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """The 95% interval (low, high) of a metric of one value for each user: a bootstrap over users, by percentiles.
+    """The 95% interval (low, high) of a metric of values: a bootstrap over users, each drawn with all of its values, by
+    percentiles, as `auc_interval`.
 
     Args:
         metric: of the values, in any order.
-        values: as the rank of each user's target; at least one.
+        values: as the rank of each target; at least one.
+        users: of each value, any whole number; without it each value has its own.
         resamples: how many draws.
         seed: of the draws.
 
@@ -168,7 +171,9 @@ def by_user_interval(
     True
     """
     require(len(values), "an interval needs at least one user")
-    return _percentiles([metric(values[draw]) for draw in _draws(len(values), resamples, seed)])
+    known, owner = np.unique(np.arange(len(values)) if users is None else users, return_inverse=True)
+    times = (np.bincount(draw, minlength=len(known))[owner] for draw in _draws(len(known), resamples, seed))
+    return _percentiles([metric(values.repeat(often)) for often in times])
 
 
 def _checked(ranks: np.ndarray) -> np.ndarray:

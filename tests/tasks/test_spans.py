@@ -90,6 +90,7 @@ def test_a_document_is_its_words_in_blocks_and_a_span_is_the_answer_in_its_secti
     assert batch["first"].tolist() == [3, 16, 9] and batch["last"].tolist() == [4, 17, 11]
     assert batch["stream"].shape == (3, 6, 4) and (batch["stream"][0, -1] != 0).tolist() == [True, True, False, False]
     assert [task.shape.tags["place"][place] for place in batch["place"]] == ["early", "later", "early"]
+    assert task.groups("test").tolist() == [0, 0, 0]
     assert task.notes == ("6 questions without words, or without an answer that stands in the text, are left out",)
     assert [task.vocabulary[i] for i in range(UNSCORED)] == ["<pad>", "<unknown>", "a", "an", "the"]
 

@@ -20,6 +20,7 @@ from memjax.experiments.stream_qa.stream_qa_models import build
 from memjax.tasks import TaskShape
 from memjax.training import experiment
 from memjax.training.evaluate import make_evaluator
+from memjax.training.ranking_metrics import by_user_interval
 
 ITEMS, T, N, M, C, W = 9, 4, 2, 5, 6, 3
 SECTIONS = {
@@ -123,11 +124,15 @@ def test_the_loss_and_its_gradient_are_those_of_the_questions_one_by_one(trained
 def test_ranks_are_measured_of_all_questions_and_by_their_tags(prepared, trained):
     model, params, batch, logits = trained
     measure = functools.partial(measure_answer, model)
-    found = make_evaluator(measure, prepared.task, prepared.recipe.layout, prepared.mesh, 8)(params, "test")
+    evaluate = make_evaluator(measure, prepared.task, prepared.recipe.layout, prepared.mesh, 8)
+    found = evaluate(params, "test", intervals=True)
     ranks, asked = reciprocal_ranks(logits, batch), batch["asked"][:, 0]
     assert found["mrr"] == pytest.approx(ranks[asked].mean()) and found["answers"] == asked.sum()
     chances = [np.mean([1 / place for place in range(1, n + 1)]) for n in (batch["candidates"][..., 0] != 0).sum(1)]
     assert found["mrr_chance"] == pytest.approx(np.repeat(chances, asked.sum(1)).mean())
+    # By streams, each drawn with all of its questions.
+    expected = by_user_interval(np.mean, ranks[asked], np.nonzero(asked)[0])
+    assert found["mrr_interval"] == pytest.approx(expected) and "mrr_interval" not in evaluate(params, "test")
     for number, name in enumerate(("no", "yes")):
         rows = asked & (batch["odd"][:, 0] == number)
         assert found["tags"]["odd"][name] == {

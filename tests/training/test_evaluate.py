@@ -28,6 +28,7 @@ from memjax.training.effective_size import effective_size
 from memjax.training.evaluate import MetricSums, make_evaluator
 from memjax.training.experiment import _without_nan, versions
 from memjax.training.objective import answer_metrics
+from memjax.training.ranking_metrics import by_user_interval
 from memjax.training.sharding import make_mesh
 
 
@@ -103,6 +104,23 @@ def test_of_examples_that_share_a_stream_it_says_for_how_many_they_count():
         expected = effective_size(right[mine], np.ones(mine.sum()), groups[mine])
         assert metrics["tags"]["half"][name]["independent"] == pytest.approx(expected, abs=0.06)
     assert "independent" not in evaluate(params, "test", intervals=True)  # of a task that does not say
+
+
+def test_of_what_is_measured_beside_answers_the_interval_is_by_streams():
+    task, model, params, _ = made("memory")
+    shared, prepared = Shared(task), prepare(tiny(model__item_scale=2.0))
+
+    def measure(params, example):
+        sums = measure_answer(model, params, example)
+        return sums._replace(means={"sure": 2 * sums.correct})
+
+    evaluate = make_evaluator(measure, shared, prepared.recipe.layout, prepared.mesh, 8)
+    metrics = evaluate(params, "test", intervals=True)
+    _, rows = one_by_one("memory", "test")
+    assert metrics["sure"] == pytest.approx(2 * rows[:, 0].mean())
+    expected = by_user_interval(np.mean, 2 * rows[:, 0], shared.groups("test"))
+    assert metrics["sure_interval"] == pytest.approx(expected) and expected[0] < expected[1]
+    assert "sure_interval" not in evaluate(params, "test")
 
 
 def test_a_limited_evaluation_is_that_of_the_examples_it_takes():

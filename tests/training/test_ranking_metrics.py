@@ -82,6 +82,18 @@ def test_an_interval_of_a_mean_is_the_normal_one_of_many_users():
     assert by_user_interval(mrr, values, seed=1) != by_user_interval(mrr, values)
 
 
+def test_an_interval_of_users_with_several_values_holds_the_truth_as_often_as_it_says():
+    random, held = np.random.default_rng(1), {"users": 0, "values": 0}
+    owner = np.repeat(np.arange(60), random.integers(1, 20, size=60))
+    order = random.permutation(len(owner))
+    for _ in range(100):
+        values = random.normal(size=60)[owner] + random.normal(size=len(owner)) / 2
+        for kind, users in (("users", 7 * owner[order] - 3), ("values", None)):
+            low, high = by_user_interval(np.mean, values[order], users, resamples=100)
+            held[kind] += low <= 0 <= high
+    assert held["users"] / 100 > 0.88 > 0.6 > held["values"] / 100
+
+
 def world(random, users, answers):
     """Users whose answers share their luck: the AUC of all of them differs from world to world."""
     owner = np.repeat(np.arange(users), answers)
