@@ -7,6 +7,8 @@ from memjax.memories import registry
 NO_REHEARSAL = (ABLATIONS["no rehearsal"],)
 # The most telling rows first.
 MEMORIES = ["rehearsal", *(name for name in registry if name != "rehearsal")]
+# Each user's stream, and the negatives that are asked of it, are the same in every pass.
+ONE_VIEW = ("--config.task.views=1",)
 OF_MEMORIES = {
     name + kind: (f"memory={name}", flags)
     for name in MEMORIES
@@ -30,6 +32,9 @@ RECOMMENDATION = {
     **{name: (f"system={name}", ()) for name in ("caser", "rum", "rum_features")},
     "dien": ("system=dien", ASKED_ONCE),
     "kept 20 segments": ("memory=rehearsal", ("--config.memory.time_constant=20.0",)),
+}
+RECOMMENDATION |= {
+    f"{row} one view": (how, (*flags, *ONE_VIEW)) for row, (how, flags) in RECOMMENDATION.items() if row != "dien"
 }
 # Rehearsal Memory's Tables 5 and 6, and Figure 2.
 OF_REHEARSAL = {

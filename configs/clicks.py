@@ -26,6 +26,7 @@ OWN = {
     # Scores of one kind: with both, Continual Memory stores the stream before it answers, and then is slow to answer.
     "continual": {"scores": "additive"},
     "retention": {"policy": "st"},
+    "hpmn": {"slots": 10},  # layer i is written after 2^(i - 1) items
     "stm": {"memory_width": 16},
 }
 
@@ -40,8 +41,8 @@ def get_config(arg: str = "ml1m") -> ConfigDict:
     config = ConfigDict()
     config.system = values["system"]
     config.task = ConfigDict({"name": "clicks", "file": FILES[variant], "length": 1000, "segment": 20})
-    # Asked for the next item alone, what reads the stream learns how popular items are and little else in 6,000 steps.
-    config.task.update(views=1, ahead=20, least=5, seed=0, data_dir="data")
+    # More views of a user than passes over the users: of one, systems learned the negatives of each user by heart.
+    config.task.update(views=100, ahead=20, least=5, seed=0, data_dir="data")
 
     config.memory = ConfigDict(memory_settings(values["memory"], 20, SIZES, OWN))
     # HPMN's code has two hidden layers before the click.

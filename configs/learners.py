@@ -25,6 +25,7 @@ SIZES = {"layers": 2, "heads": 4, "memory_width": 32, "hidden": 64, "context": 4
 OWN = {
     "continual": {"scores": "additive"},
     "retention": {"policy": "st"},
+    "hpmn": {"slots": 12},  # layer i is written after 2^(i - 1) items
     "stm": {"memory_width": 16},
 }
 

@@ -52,7 +52,7 @@ def read_clicks(path: Path) -> ClickLog:
     """The clicks of a file of lines "user item", each user's in order of time, or of ratings (.csv), sorted by time.
 
     Or of a .parquet file, whose columns are user, item and, if there is one, time: numbers or words, sorted by time.
-    Every rating is a click, whatever it says. Ratings of a user at the same time are in order of their items' numbers.
+    Every rating is a click, whatever it says. What a user touched at the same time stays in the order of the file.
     Items get ids in order of their numbers: where these are 1 to V, item i has the id i - 1.
 
     Raises:
@@ -75,12 +75,12 @@ def _in_order(path: Path, what: str, users: np.ndarray, items: np.ndarray, times
     notes, order = [], np.argsort(users, kind="stable")
     if times is not None:
         late = _count_neighbours(users[order], times[order], np.less)
-        order = np.lexsort((items, times, users))
+        order = np.lexsort((times, users))
         tied = _count_neighbours(users[order], times[order], np.equal)
         if late:
             notes.append(f"{late:,} {what} stand behind a later one of their user in {path.name}: sorted by time")
         if tied:
-            notes.append(f"{tied:,} {what} have the time of the one before: their order is that of their items")
+            notes.append(f"{tied:,} {what} have the time of the one before: their order is that of the file")
     vocabulary, ids = np.unique(items[order], return_inverse=True)
     begin = np.unique(users[order], return_index=True)[1]
     return ClickLog(ids.astype(np.int32), np.append(begin, len(ids)), tuple(vocabulary.tolist()), tuple(notes))

@@ -28,7 +28,7 @@ class ClicksSpec:
             as `ratings.csv.gz`, of which each is a click, sorted by time.
         length: the most items of a stream; at most 65536.
         segment: N, its length, in items.
-        views: how many training examples an epoch has of each user; at most 1000.
+        views: how many training examples an epoch has of each user, each with draws of its own; at most 1000.
         ahead: how many of the items that come next are asked each time in training; at most 1000.
         least: users with fewer items are left out; at least 4.
         seed: of what is drawn.
@@ -69,18 +69,21 @@ class Clicks:
     """Clicks on items, asked on the way whether an item is the next one: implements `memjax.tasks.Task`.
 
     Leave one out: a user's last item is the target of the test split, the last but one that of valid, and the earlier
-    ones are for training. Segments end where a question comes: all have N items but the first, whose padding stands in
-    front of its items, so that the items of a stream are never interrupted.
+    ones are for training. Segments end where a question comes: all have N items but the first, which may have less.
 
-    - Training, example i is of user `i % users`: the first segment has r items, drawn from 1 to N, so that every item
-      comes to be asked; the stream has at most `length` items, from the user's first on, or from a random place where
-      the user has more. After each segment the next `ahead` items (label 1), and as many negatives (label 0). One is
-      what is tested; more are a denser signal, from the same pass over the stream.
+    - Training, example i is of user `i % users`: the first segment has r items, drawn from 1 to N; the stream has at
+      most `length` items, from the user's first on, or from a random place where the user has more. After each segment
+      the next `ahead` items (label 1), and as many negatives (label 0). One is what is tested; more are a denser
+      signal, from the same pass over the stream. What is drawn depends on i alone: so that every item comes to be
+      asked, and nothing is learned by heart, `views` should be as many as the passes over the users.
     - Valid and test: the last `length` items before the target, then the target and a negative. The items before the
       target of test include that of valid.
 
     A negative is drawn uniformly from the items that the user never touched in the whole file. Users who have fewer
     than `least` items, or who touched every item, are left out.
+
+    Where somebody touches an item again, nothing is left out of a ranking: else a target that was touched before would
+    be the only one of its kind there. And an item that was touched before is then no negative, which is said in a note.
 
     Ranking is as asash/gSASRec-pytorch does it, where SASRec has R@10 .2392 and NDCG@10 .1259 on ml-1m.txt (its
     README, commit 25c9abc): all items but those that the user had before the target, also before the cut to the longest
@@ -112,6 +115,7 @@ class Clicks:
         # What each user touched, once, and where each user's begins.
         touched = np.sort(users * items + log.items)  # np.unique takes seconds for a million that differ
         touched = touched[np.diff(touched, prepend=-1) > 0]
+        self._again = len(touched) < len(log.items)  # some user has an item twice
         bounds = np.searchsorted(touched, np.arange(len(counts) + 1) * items)
         kept = (counts >= spec.least) & (np.diff(bounds) < items)
         enough = (counts >= spec.least).any()
@@ -119,7 +123,8 @@ class Clicks:
         require(kept.any(), f"{spec.file} has no user who left one of its {items} items untouched: nothing is to rank")
         left_out = len(counts) - kept.sum()
         told = f"{left_out:,} of {len(counts):,} users are left out: fewer than {spec.least} items, or all there are"
-        self.notes = (*log.notes, told) if left_out else log.notes
+        again = "users touch items again: all items are ranked; a negative is known by that it was never touched"
+        self.notes = (*log.notes, *[told] * bool(left_out), *[again] * self._again)
 
         self._user, self._begin, self._count = np.flatnonzero(kept), log.begin[:-1][kept], counts[kept]
         self._touched, self._touched_from, self._touched_to = touched % items, bounds[:-1][kept], bounds[1:][kept]
@@ -157,9 +162,10 @@ class Clicks:
         u = self._uniform(split, indices, 2 + count * ahead)
         cut = self._cut(split, indices, u)
         places = np.arange(self.shape.segments * size)
-        padding = (size - cut.first)[:, None]
-        mask = (places >= padding) & (places < (size * cut.segments)[:, None])
-        stream = self._at(cut.begin[:, None] - padding + places, mask)
+        first = cut.first[:, None]
+        mask = (places < first) | ((places >= size) & (places < (size * cut.segments)[:, None]))
+        # Behind the first segment, whose padding stands at its end, the items go on where it stopped.
+        stream = self._at(cut.begin[:, None] + places - np.where(places < size, 0, size - first), mask)
 
         after = np.arange(1, count + 1) + np.zeros_like(indices)[:, None] if split == "train" else cut.segments[:, None]
         after = np.where(after <= cut.segments[:, None], after, 0)
@@ -187,8 +193,8 @@ class Clicks:
 
         Returns:
             `target [B]`; `popular [B]`, a negative drawn in proportion to how often items are in the training part of
-            the file, from those that the user never touched; `touched [B, V]` bool, the items that the user had before
-            the target, to be left out of the ranking.
+            the file, from those that the user never touched; `left_out [B, V]` bool, the items that are not ranked:
+            those that the user had before the target, or none where users touch items again.
 
         Raises:
             MemjaxError: for the training split, whose streams have no single target, and for any other index.
@@ -204,7 +210,7 @@ class Clicks:
         return {
             "target": self._items[end],
             "popular": (sums > drawn[:, None]).argmax(axis=1).astype(np.int32),
-            "touched": self._marked(self._items, begin, end),
+            "left_out": self._marked(self._items, begin, begin if self._again else end),
         }
 
     def _uniform(self, split: Split, indices: np.ndarray, count: int) -> np.ndarray:

@@ -51,7 +51,7 @@ def one_by_one(model, params, task):
         scores = [float(np.diff(ask(slots, jnp.asarray(item)))[0]) for item in range(ITEMS)]
         asked = task.ranked("test", np.array([user]))
         target, popular = int(asked["target"][0]), int(asked["popular"][0])
-        left = [item for item in range(ITEMS) if item == target or not asked["touched"][0, item]]
+        left = [item for item in range(ITEMS) if item == target or not asked["left_out"][0, item]]
         rank = 1 + sum(scores[item] >= scores[target] for item in left if item != target)
         found.append((rank, scores[target], scores[popular]))
     return map(np.array, zip(*found, strict=True))

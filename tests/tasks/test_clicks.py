@@ -88,7 +88,7 @@ def test_a_stream_is_what_came_before_and_the_positive_is_what_came_next(folder,
         segments = stream_of(batch, row)
         stream = flat(segments)
         assert [len(s) for s in segments[1:]] == [size] * (len(segments) - 1) and 1 <= len(segments[0]) <= size
-        assert batch["mask"][row, 0, size - len(segments[0]) :].all()  # its padding stands in front
+        assert batch["mask"][row, 0, : len(segments[0])].all()  # its padding stands behind them
         asked, after = batch["asked"][row].all(1), batch["after"][row].tolist()
         query, label = (batch[name][row][asked].ravel().tolist() for name in ("query", "label"))
         assert (asked[:, None] == batch["asked"][row]).all() and label == [1, 0] * asked.sum()
@@ -223,14 +223,15 @@ def test_negatives_are_drawn_uniformly_or_by_popularity_from_what_was_never_touc
     assert sum((popular[item] - n) ** 2 / n for item, n in weights.items()) < 30
 
 
-def test_what_is_left_out_of_a_ranking_is_what_the_user_had_before(folder):
-    task, users = tasks.create(spec_of(folder)), histories(made())
+def test_what_is_left_out_of_a_ranking_is_what_the_user_had_before(tmp_path):
+    clicks = list(dict.fromkeys(made()))  # nobody has an item twice
+    task, users = tasks.create(spec_of(tmp_path, written(tmp_path, clicks))), histories(clicks)
     for split in ("valid", "test"):
         ranked = task.ranked(split, np.arange(task.size(split)))
-        assert ranked["touched"].shape == (len(users), ITEMS) and ranked["touched"].dtype == bool
+        assert ranked["left_out"].shape == (len(users), ITEMS) and ranked["left_out"].dtype == bool
         for row, history in enumerate(users):
             before = history[: len(history) - BACK[split]]  # also what stands before the longest stream
-            assert set(np.flatnonzero(ranked["touched"][row]).tolist()) == set(before)
+            assert set(np.flatnonzero(ranked["left_out"][row]).tolist()) == set(before)
             assert ranked["target"][row] == history[len(history) - BACK[split]]
             assert ranked["popular"][row] not in history
     indices = np.array([4, 1])
@@ -240,8 +241,16 @@ def test_what_is_left_out_of_a_ranking_is_what_the_user_had_before(folder):
         task.ranked("train", indices)
 
 
+def test_where_users_touch_items_again_nothing_is_left_out_of_a_ranking(folder):
+    # Else a target that its user had before were the only item there that the user had before.
+    task = tasks.create(spec_of(folder))
+    assert not task.ranked("test", np.arange(task.size("test")))["left_out"].any()
+    assert "users touch items again: all items are ranked" in task.notes[-1]
+
+
 def test_users_with_too_few_items_are_left_out_counted_and_said(folder):
-    assert tasks.create(spec_of(folder)).notes == ("1 of 10 users are left out: fewer than 4 items, or all there are",)
+    told = tasks.create(spec_of(folder)).notes[0]
+    assert told == "1 of 10 users are left out: fewer than 4 items, or all there are"
     assert tasks.create(spec_of(folder, least=6)).size("test") == 7
     (folder / "each.txt").write_text("".join(f"{user} {i}\n" for user in (1, 2) for i in (1, 2, 3, 4)))
     with pytest.raises(MemjaxError, match="no user who left one of its 4 items untouched: nothing is to rank"):
@@ -337,7 +346,7 @@ def test_no_user_of_the_real_file_is_asked_for_what_was_read():
             after, query = batch["after"][row][moment], batch["query"][row][moment, question]
             assert query not in flat(segments[:after])
         assert flat(stream_of(test, row))[-1] == ranked["valid"]["target"][row]
-        assert not ranked["test"]["touched"][row, ranked["test"]["target"][row]]
+        assert not ranked["test"]["left_out"][row, ranked["test"]["target"][row]]
 
 
 @real

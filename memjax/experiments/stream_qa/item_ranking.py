@@ -76,7 +76,7 @@ def rank_items(
         items = np.resize(items, (batch_size, items.shape[1]))
         scores = np.asarray(score(params, batch["stream"], batch["mask"], items), np.float64)[weight > 0]
         if every:
-            rank.append(ranks(scores, asked["target"], asked["touched"]))
+            rank.append(ranks(scores, asked["target"], asked["left_out"]))
         pairs.append(np.take_along_axis(scores, pair, axis=1) if every else scores)
         order.append(users)
     in_order = np.concatenate(order).argsort()  # whatever their batches were

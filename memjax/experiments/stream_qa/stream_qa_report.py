@@ -86,7 +86,7 @@ MEANING = "AUC: how often a question with yes scores above one with no."
 BY_HALVES = " Early and later: by halves of the streams."
 RANKING = (
     "AUC: how often the next item scores above one that the user never touched, drawn uniformly, or by popularity. HR "
-    "and NDCG: the next item among all that the user has not touched yet."
+    "and NDCG: the next item among all that the user has not touched yet; among all where users touch items again."
 )
 
 
