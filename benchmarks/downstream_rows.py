@@ -48,7 +48,6 @@ LONGER = ("--config.training.steps=1000",)
 KEPT_100 = ("--config.memory.time_constant=100.0",)
 LEARNERS = {
     "gru4rec": ("system=gru4rec", LONGER),
-    "dien": ("system=dien", ()),
     **OF_MEMORIES,
     **OF_REHEARSAL,
     "gru4rec stepwise": ("system=gru4rec,segment=1", LONGER),

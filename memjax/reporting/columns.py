@@ -29,17 +29,21 @@ def column_text(column: Column, metrics: Any) -> str:
 
 def result_worth(report: Mapping[str, Any], metrics: Mapping[str, Any]) -> float:
     """How good metrics are by the first result of a report that they have, or else by their loss: the more, the better.
-    NaN without any.
+    Minus infinity where that is not finite, as of what diverged; NaN without any.
 
     Args:
         report: as `Report.to_json` gives it.
         metrics: of a validation, which may lack what takes a whole split.
     """
     read = Report.from_json(report)
-    for column in (read.first, *read.columns):
-        if math.isfinite(value := column_value(column, metrics)):
+    for column in (read.first, *read.columns, Column("loss", ("answer_loss",), "number", "lower")):
+        found = _values(column, metrics)
+        if found and all(map(math.isfinite, found)):
+            value = column_value(column, metrics)
             return value if column.better == "higher" else -value
-    return -number(pick(metrics, "answer_loss"))
+        if found:
+            return -math.inf
+    return math.nan
 
 
 def column_interval(column: Column, metrics: Any, given: Any = None) -> tuple[float, float] | None:
@@ -112,13 +116,17 @@ def examples_of(metrics: Any) -> float:
     return independent if math.isfinite(independent) else number(pick(metrics, "examples"))
 
 
-def _shown_values(column: Column, metrics: Any) -> list[float]:
+def _values(column: Column, metrics: Any) -> list[float]:
+    """What stands in the metrics under the column's path; NaN for what is no number."""
     found = [metrics]
     for key in column.path:
         inside = [each for each in found if isinstance(each, Mapping)]
-        found = [x for each in inside for x in (each.values() if key == "*" else [each.get(key)])]
-    values = [number(value) for value in found]
-    return [shown_value(value, column.number) for value in values if math.isfinite(value)]
+        found = [x for each in inside for name, x in each.items() if key in ("*", name)]
+    return [number(value) for value in found]
+
+
+def _shown_values(column: Column, metrics: Any) -> list[float]:
+    return [shown_value(value, column.number) for value in _values(column, metrics) if math.isfinite(value)]
 
 
 def _over(column: Column, values: list[float]) -> int:

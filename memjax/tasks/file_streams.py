@@ -13,7 +13,7 @@ import numpy as np
 from memjax.errors import MemjaxError, one_line, require
 from memjax.tasks.parquet_columns import read_columns
 from memjax.tasks.text import guarded, read_text
-from memjax.tasks.words import words_of
+from memjax.tasks.words import composed, words_of
 from memjax.typing import SPLITS, Split
 
 QUESTIONS = "questions.jsonl"
@@ -147,7 +147,10 @@ def _question(place: str, line: str, streams: Mapping[str, np.ndarray]) -> FileQ
     require(1 <= after <= length, f"{place}: after must be from 1 to {length}, the items of its stream, not {after}")
     split = given.get("split")
     require(split is None or split in SPLITS, f"{place}: split must be {', '.join(SPLITS)}, not {split!r:.40}")
-    return FileQuestion(name, given["query"], given["answer"], after, cast(Any, split), given.get("kind") or "")
+    answer = given["answer"]
+    if isinstance(answer, str):
+        answer = unicodedata.normalize("NFC", answer)
+    return FileQuestion(name, given["query"], answer, after, cast(Any, split), given.get("kind") or "")
 
 
 def _npy(path: Path) -> np.ndarray:
@@ -162,7 +165,9 @@ def _npy(path: Path) -> np.ndarray:
         ids or vectors,
         f"{path} holds {items.dtype}{list(items.shape)}; a stream is whole numbers or words [L], or vectors [L, d]",
     )
-    if not ids or items.dtype.kind == "U":
+    if ids and items.dtype.kind == "U":
+        return composed(items)
+    if not ids:
         return items
     require(not items.size or items.max() < 2**63, f"{path} has whole numbers of 2^63 or more")
     return items.astype(np.int64)

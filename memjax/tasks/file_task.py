@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from memjax.checks import at_least, at_most
-from memjax.errors import require
+from memjax.errors import MemjaxError, require
 from memjax.tasks.file_streams import QUESTIONS, FileQuestion, read_questions, read_streams
 from memjax.tasks.stream_task import Batch, Split, TaskShape, check_indices
-from memjax.tasks.words import words_of
+from memjax.tasks.words import composed, words_of
 from memjax.typing import SPLITS
 
 NO_KIND = "none"
@@ -91,7 +91,12 @@ class FileTask:
                 self.mean, spread = read.mean(0, dtype=np.float64), read.std(0, dtype=np.float64)
             finite = np.isfinite(self.mean) & np.isfinite(spread)
             require(finite.all(), f"the vectors of {folder} have numbers too large to be squared; make them smaller")
-            self.spread = np.where(spread > 1e-12 * np.abs(self.mean), spread, 1)
+            # A number that never changes but for rounding would be blown up where it differs.
+            rounding = 4 * np.finfo(read.dtype).eps if read.dtype.kind == "f" else 0
+            constant = spread <= max(rounding, 1e-12) * np.abs(read).max(0)
+            self.spread = np.where(constant, 1, spread)
+            if constant.any():
+                notes.append(f"{constant.sum():,} of {len(constant):,} numbers of a vector never change in train")
             self.item_names = tuple(f"{number:.6g}" for number in (*self.mean, *self.spread))
         cut = sum(question.after > spec.length for question in every)
         if cut:
@@ -123,7 +128,10 @@ class FileTask:
             tags={"kind": tuple(kinds)} if kinds else {},
             item_width=streams.width,
         )
-        self._streams = {name: self.encode(items) for name, items in streams.items.items()}
+        self._streams = {}
+        for name, items in streams.items.items():
+            self._streams[name] = encoded = self.encode(items)
+            require(np.isfinite(encoded).all(), f"stream {name} has numbers far beyond those of train; mend it")
         if streams.width is None:
             asked = self._questions["valid"] + self._questions["test"]
             strange = int((_read_items(self._streams, asked, spec.length) == UNKNOWN).sum())
@@ -140,15 +148,22 @@ class FileTask:
         Raises:
             MemjaxError: for items of another kind.
         """
-        items = np.asarray(items)
+        try:
+            items = np.asarray(items)
+        except ValueError:  # rows of several lengths
+            raise MemjaxError(f"items are one array in {self.spec.data_dir}, and these are none") from None
         fits = items.shape[1:] == (() if self.shape.item_width is None else (self.shape.item_width,))
         wanted = "[L]" if self.shape.item_width is None else f"[L, {self.shape.item_width}]"
         require(fits and items.ndim > 0, f"items are {wanted} in {self.spec.data_dir}, not {list(items.shape)}")
         if self.shape.item_width is not None:
-            return ((items - self.mean) / self.spread).astype(np.float32)
+            require(items.dtype.kind in "iuf", f"vectors are real numbers in {self.spec.data_dir}, not {items.dtype}")
+            with np.errstate(over="ignore"):
+                return ((items - self.mean) / self.spread).astype(np.float32)
         same = (items.dtype.kind == "U") == (self.items.dtype.kind == "U")
         require(same, f"items are of type {self.items.dtype} in {self.spec.data_dir}, not {items.dtype}")
-        if self.items.dtype.kind != "U" and items.size:
+        if items.dtype.kind == "U":
+            items = composed(items)
+        elif items.size:
             require(items.dtype.kind in "iu", f"items are whole numbers, not {items.dtype}")
             require(items.max() < 2**63, "items are below 2^63")  # as unsigned ones they would be compared as floats
             items = items.astype(np.int64)

@@ -82,12 +82,14 @@ class Learners:
         self._items: dict[Split, np.ndarray] = {}
         self._begin: dict[Split, np.ndarray] = {}
         self._count: dict[Split, np.ndarray] = {}
+        self._student: dict[Split, np.ndarray] = {}
         cut = 0
         for split, log in logs.items():
             self._items[split] = 2 * queries[split] + log.right
             begins = [np.arange(begin, end, spec.length) for begin, end in zip(log.begin, log.begin[1:])]
             ends = np.concatenate([np.append(begin[1:], end) for begin, end in zip(begins, log.begin[1:], strict=True)])
             self._begin[split] = np.concatenate(begins)
+            self._student[split] = np.repeat(np.arange(len(begins)), [len(begin) for begin in begins])
             self._count[split] = ends - self._begin[split]
             cut += sum(len(begin) > 1 for begin in begins)
         students = sum(len(log.begin) - 1 for log in logs.values())
@@ -116,6 +118,10 @@ class Learners:
     def lengths(self, split: Split) -> np.ndarray:
         """How many segments each stream has."""
         return -(-self._count[split] // self.spec.segment)
+
+    def groups(self, split: Split) -> np.ndarray:
+        """The student of each stream."""
+        return self._student[split]
 
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
         indices = check_indices(indices, self.size(split), split)

@@ -7,6 +7,7 @@ import numpy as np
 
 from memjax.errors import MemjaxError, one_line, require
 from memjax.tasks.text import guarded
+from memjax.tasks.words import composed
 
 # What a column holds, by what is asked for, as errors say it.
 _SAID = {
@@ -79,7 +80,7 @@ def _column(place: str, values: Any, holds: str) -> np.ndarray:
         words = values.to_pylist()
         # NumPy's words end before it: two would become one.
         require(not any(word.endswith("\0") for word in words), f"{place} has words that end in a NUL; mend them")
-        return np.array(words, str)
+        return composed(np.array(words, str))
     if holds == "times" and (types.is_floating(kind) or types.is_timestamp(kind) or types.is_date(kind)):
         times = values.to_numpy()
         unknown = np.isnan(times) if types.is_floating(kind) else np.isnat(times)

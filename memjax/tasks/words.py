@@ -28,6 +28,11 @@ class _Kept(dict[int, str]):
 _KEPT = _Kept()
 
 
+def composed(words: np.ndarray) -> np.ndarray:
+    """Words in one form of Unicode (NFC), in which what looks the same is the same."""
+    return np.array([unicodedata.normalize("NFC", word) for word in words.tolist()], str)
+
+
 def words_of(text: str) -> list[str]:
     """The words of a sentence of any language, in lower case, without punctuation.
 

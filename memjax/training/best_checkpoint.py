@@ -13,7 +13,7 @@ from memjax.errors import require
 from memjax.training import checkpoint
 from memjax.training.step import TrainState
 
-# Of a validation, how good it is: the more, the better; NaN where it has no result.
+# Of a validation, how good it is: the more, the better; minus infinity where it diverged, NaN where it has no result.
 Worth = Callable[[Mapping[str, Any]], float]
 Keep = Callable[[int, TrainState, Mapping[str, Any]], None]
 
@@ -43,7 +43,7 @@ def keeping_best(
     with checkpoint.open_checkpoints(place, keep=checkpoint.Behind(saved)) as manager:
         for step in [step for step in manager.all_steps() if step > int(start.step)]:
             manager.delete(step)
-        highest = -math.inf
+        highest = math.nan  # which nothing is above or below: the first is kept whatever it is
         if manager.all_steps():
             _, [kept] = checkpoint.restore(manager, start, mesh)
             highest = kept["worth"]
@@ -52,7 +52,7 @@ def keeping_best(
             nonlocal highest
             found = worth(metrics)
             require(not math.isnan(found), "a validation has no result by which config.training.keep=best could go")
-            if found > highest:
+            if not found <= highest:
                 checkpoint.save(manager, step, state, [{"worth": found}])
                 highest = found
 

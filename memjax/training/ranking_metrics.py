@@ -43,11 +43,12 @@ def auc_interval(
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
-) -> tuple[float, float]:
+) -> tuple[float, float] | None:
     """The 95% interval (low, high) of an AUC: a bootstrap over users, each drawn with all of its answers.
 
     Answers of one user are not independent, and an interval that takes them to be is too narrow. Percentiles (Efron
-    and Tibshirani 1993, 13.3); a draw whose answers all have one label is not counted.
+    and Tibshirani 1993, 13.3); a draw whose answers all have one label is not counted. None where draws do not differ,
+    as of a single user: they say nothing then of how sure the AUC is.
 
     Args:
         scores: as `auc` takes them.
@@ -57,7 +58,7 @@ def auc_interval(
         seed: of the draws.
 
     Raises:
-        MemjaxError: as `auc`.
+        MemjaxError: as `auc`, and for another number of users.
 
     >>> scores, labels = np.array([0.1, 0.9, 0.4, 0.3, 0.2, 0.8]), np.array([0, 1, 0, 1, 0, 1])
     >>> low, high = auc_interval(scores, labels, np.array([0, 0, 1, 1, 2, 2]))
@@ -66,6 +67,7 @@ def auc_interval(
     """
     auc(scores, labels)
     places, yes = _places(scores, labels)
+    require(np.shape(users) == np.shape(scores), "each score needs a user")
     known, owner = np.unique(users, return_inverse=True)
     draws = _draws(len(known), resamples, seed)
     return _percentiles([_area(places, yes, np.bincount(draw, minlength=len(known))[owner]) for draw in draws])
@@ -152,9 +154,9 @@ def by_user_interval(
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
-) -> tuple[float, float]:
+) -> tuple[float, float] | None:
     """The 95% interval (low, high) of a metric of values: a bootstrap over users, each drawn with all of its values, by
-    percentiles, as `auc_interval`.
+    percentiles, as `auc_interval`; None where draws do not differ.
 
     Args:
         metric: of the values, in any order.
@@ -164,14 +166,16 @@ def by_user_interval(
         seed: of the draws.
 
     Raises:
-        MemjaxError: for no values.
+        MemjaxError: for no values, and for another number of users.
 
     >>> low, high = by_user_interval(lambda ranks: hit_rate(ranks, 10), np.array([1, 3, 11, 2, 40, 7]))
     >>> bool(0 <= low < 4 / 6 < high <= 1)
     True
     """
     require(len(values), "an interval needs at least one user")
-    known, owner = np.unique(np.arange(len(values)) if users is None else users, return_inverse=True)
+    users = np.arange(len(values)) if users is None else users
+    require(len(users) == len(values), "each value needs a user")
+    known, owner = np.unique(users, return_inverse=True)
     times = (np.bincount(draw, minlength=len(known))[owner] for draw in _draws(len(known), resamples, seed))
     return _percentiles([metric(values.repeat(often)) for often in times])
 
@@ -199,11 +203,12 @@ def _area(places: np.ndarray, yes: np.ndarray, weights: np.ndarray) -> float:
 
 def _draws(users: int, resamples: int, seed: int) -> list[np.ndarray]:
     """Of each draw, so many users with replacement."""
+    require(resamples >= 1, f"an interval needs at least one draw, not {resamples}")
     random = np.random.default_rng(seed)
     # Of a generator's methods random() is the one that gives the same numbers in every version of NumPy.
     return [(random.random(users) * users).astype(np.int64) for _ in range(resamples)]
 
 
-def _percentiles(values: list[float]) -> tuple[float, float]:
+def _percentiles(values: list[float]) -> tuple[float, float] | None:
     low, high = np.nanpercentile(values, LEVEL)
-    return float(low), float(high)
+    return (float(low), float(high)) if low < high else None

@@ -322,6 +322,54 @@ def test_ids_of_any_whole_type_are_encoded_as_the_file_was(tmp_path):
             task.encode(wrong)
 
 
+def test_a_number_that_changes_by_rounding_alone_is_not_blown_up(tmp_path):
+    made, _ = folder_of(tmp_path, "vectors")
+    made["s0"][0, 3] = np.nextafter(np.float32(0.1), 1, dtype=np.float32)
+    for name in made:
+        made[name][:, 3] += (int(name[1:]) >= 20) * np.float32(0.1)  # in valid and test it is twice as much
+        np.save(tmp_path / "streams" / f"{name}.npy", made[name])
+    task = create(tmp_path)
+    assert abs(task.examples("test", np.arange(5))["stream"]).max() < 100
+    assert "1 of 4 numbers of a vector never change in train" in task.notes
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_vector_far_beyond_those_of_train_is_refused_by_name(tmp_path):
+    made, _ = folder_of(tmp_path, "vectors")
+    np.save(tmp_path / "streams" / "s29.npy", made["s29"].astype(np.float64) * 1e300)
+    with pytest.raises(MemjaxError, match="stream s29 has numbers far beyond those of train"):
+        create(tmp_path)
+
+
+def test_what_looks_the_same_is_one_answer_and_one_item(tmp_path):
+    plain, other = "caf\u00e9", "cafe\u0301"
+    (tmp_path / "streams").mkdir()
+    for number, word in enumerate((plain, other, other)):
+        np.save(tmp_path / "streams" / f"s{number}.npy", np.array(["a", word, "b"]))
+    own = ("train", "valid", "test")
+    questions = [
+        {"stream": f"s{i}", "query": "where", "answer": answer, "split": own[i]}
+        for i, (one, two) in enumerate([(plain, "no"), (other, "no"), (other, "no")])
+        for answer in (one, two)
+    ]
+    write(tmp_path, questions)
+    task = create(tmp_path)
+    assert task.answers == (plain, "no") and task.item_names == ("a", "b", plain) and task.notes == ()
+    assert task.examples("test", np.arange(2))["label"].tolist() == [0, 1]
+    assert task.encode(np.array([other])).tolist() == task.encode(np.array([plain])).tolist() == [3]
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("kind", ["vectors", "ids"])
+def test_items_that_are_no_array_of_their_kind_are_one_line(tmp_path, kind):
+    folder_of(tmp_path, kind)
+    task = create(tmp_path)
+    width = [4] * (kind == "vectors")
+    for wrong in ([["a"] * 4], np.full([2, *width], None), [[1, 2, 3, 4], [1, 2]], np.ones([2, *width]) * 1j):
+        with pytest.raises(MemjaxError, match=r"^(items|vectors) are "):
+            task.encode(wrong)
+
+
 @pytest.mark.filterwarnings("error")
 def test_vectors_too_large_to_be_scaled_are_refused(tmp_path):
     made, _ = folder_of(tmp_path, "vectors")

@@ -126,6 +126,9 @@ def test_a_student_with_more_steps_is_read_afresh_and_that_is_said(folder):
     task = made(folder, length=9)
     cut = sum(len(steps) > 9 for split in SPLITS for steps in wanted("assist2017", 2, split))
     assert task.notes == (f"{cut} of 20 students have more than 9 steps: read afresh after each so many",)
+    for split in SPLITS:  # streams of one student are not independent
+        pieces = [-(-len(steps) // 9) for steps in wanted("assist2017", 2, split)]
+        assert task.groups(split).tolist() == np.repeat(np.arange(len(pieces)), pieces).tolist()
 
 
 @pytest.mark.parametrize("length", [100, 9])

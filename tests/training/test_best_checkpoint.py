@@ -49,7 +49,11 @@ def saved(folder):
 
 @pytest.mark.parametrize(
     ("values", "best"),
-    [([0.1, 0.3, 0.2, 0.3, 0.0, 0.1], 2), ([0.9, 0.8, 0.7, 0.6, 0.5, 0.4], 1), ([0.0] * 5 + [1.0], 6)],
+    [
+        ([0.1, 0.3, 0.2, 0.3, 0.0, 0.1], 2),
+        ([0.9, 0.8, 0.7, 0.6, 0.5, 0.4], 1),
+        ([0.0] * 5 + [1.0], 6),
+    ],
 )
 def test_the_earliest_of_the_best_validations_is_kept(tmp_path, values, best):
     validate, seen = validations(values)
@@ -57,6 +61,15 @@ def test_the_earliest_of_the_best_validations_is_kept(tmp_path, values, best):
     steps, params = saved(tmp_path / "run")
     assert max(steps) == best
     assert_same(jax.tree.map(np.asarray, params), seen[best - 1])
+
+
+@pytest.mark.parametrize(("values", "best"), [([-1.0] * 6, 1), ([-1.0] * 4 + [0.0, 0.5], 6), ([-1.0, 0.0] * 3, 2)])
+def test_what_diverged_is_kept_only_until_something_did_not(tmp_path, values, best):
+    def finite(metrics):
+        return metrics["accuracy"] if metrics["accuracy"] >= 0 else -np.inf
+
+    run(tmp_path / "run", validate=validations(values)[0], worth=finite, **OFTEN)
+    assert max(saved(tmp_path / "run")[0]) == best
 
 
 @pytest.mark.parametrize("stop", [3, 5, 6])
@@ -103,15 +116,16 @@ def test_a_validation_without_a_result_is_one_line(tmp_path):
         run(tmp_path / "run", worth=lambda metrics: float("nan"), **OFTEN)
 
 
-def test_worth_is_the_first_result_that_validations_have_and_more_is_better():
-    def report(*columns):
-        return {
-            "headline": columns[0][0],
-            "columns": [
-                {"name": name, "path": path, "number": kind, "better": better} for name, path, kind, better in columns
-            ],
-        }
+def report(*columns):
+    return {
+        "headline": columns[0][0],
+        "columns": [
+            {"name": name, "path": path, "number": kind, "better": better} for name, path, kind, better in columns
+        ],
+    }
 
+
+def test_worth_is_the_first_result_that_validations_have_and_more_is_better():
     error = ("error %", ["accuracy"], "error", "lower")
     assert result_worth(report(error), {"accuracy": 0.9}) > result_worth(report(error), {"accuracy": 0.8})
     lower = ("bits", ["bits"], "number", "lower")
@@ -121,6 +135,14 @@ def test_worth_is_the_first_result_that_validations_have_and_more_is_better():
     assert result_worth(report(whole, error), {"accuracy": 0.75, "hr_10": 0.5}) == 50.0
     assert result_worth(report(whole), {"answer_loss": 0.75}) == -0.75  # as of language models
     assert np.isnan(result_worth(report(whole), {"accuracy": 0.75}))
+
+
+def test_what_diverged_is_worth_less_than_anything_and_no_other_result_speaks_for_it():
+    auc, accuracy = ("AUC %", ["auc"], "percent", "higher"), ("accuracy %", ["accuracy"], "percent", "higher")
+    for lost in (float("nan"), None, float("inf")):
+        assert result_worth(report(auc, accuracy), {"auc": lost, "accuracy": 0.9}) == -np.inf
+    assert result_worth(report(auc, accuracy), {"accuracy": 0.9}) == 90.0  # of answers that are all yes
+    assert result_worth(report(auc), {"answer_loss": float("nan")}) == -np.inf
 
 
 SETTINGS = [

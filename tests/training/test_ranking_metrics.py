@@ -133,6 +133,13 @@ def test_a_draw_of_one_label_is_not_counted():
     assert 0 <= low <= high <= 1
 
 
+def test_draws_that_do_not_differ_are_no_interval():
+    one = np.zeros(2, int)
+    assert auc_interval(np.array([0.1, 0.9]), np.array([0, 1]), one) is None
+    assert by_user_interval(lambda found: hit_rate(found, 10), np.full(20, 11)) is None
+    assert by_user_interval(mrr, np.array([1, 3]), one) is None
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -145,9 +152,19 @@ def test_a_draw_of_one_label_is_not_counted():
         (lambda: mrr(np.array([0, 1])), "ranks begin at 1"),
         (lambda: hit_rate(np.zeros(0, int), 1), "at least one"),
         (lambda: by_user_interval(mrr, np.zeros(0, int)), "at least one user"),
+        (lambda: by_user_interval(mrr, np.ones(3, int), resamples=0), "at least one draw, not 0"),
+        (lambda: auc_interval(np.arange(2.0), np.arange(2), np.arange(2), resamples=0), "at least one draw, not 0"),
     ],
 )
 def test_what_cannot_be_is_one_clear_line(call, words):
     with pytest.raises(MemjaxError, match=words) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_each_value_needs_a_user():
+    with pytest.raises(MemjaxError, match="each value needs a user"):
+        by_user_interval(mrr, np.ones(3, int), np.zeros(1, int))
+    with pytest.raises(MemjaxError, match="each score needs a user"):
+        auc_interval(np.arange(2.0), np.arange(2), np.zeros(1, int))
