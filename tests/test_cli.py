@@ -528,6 +528,18 @@ def test_checkpoints_that_cannot_be_reached_are_one_line_and_leave_nothing(place
     assert place in refused(capsys, "evaluate", "run")
 
 
+def test_a_run_that_was_renamed_does_not_begin_again_without_its_checkpoints(here, capsys):
+    settings = [EVIDENCE, *flags(training__checkpoints="place")]
+    assert cli.main(["train", *settings, "--run=run"]) == 0
+    (here / "run").rename(here / "other")
+    before = sorted(path.name for path in (here / "other").iterdir())
+    message = refused(capsys, "train", *settings, "--run=other")
+    assert "its checkpoints are not in" in message and "place/other" in message
+    assert sorted(path.name for path in (here / "other").iterdir()) == before and not (here / "place/other").exists()
+    (here / "place/run").rename(here / "place/other")
+    assert cli.main(["train", *settings, "--run=other"]) == 0
+
+
 def test_a_place_of_checkpoints_is_one_runs_at_a_time(here, capsys):
     settings = [EVIDENCE, *flags(training__checkpoints="place")]
     (here / "place" / "run").mkdir(parents=True)

@@ -1,9 +1,12 @@
 """Who may import whom, and what `import memjax` costs."""
 
 import ast
+import builtins
+import dis
 import json
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -150,3 +153,24 @@ print(json.dumps([time.process_time() - start, sorted(roots() - before)]))
     # jaxtyping, and what it prints annotations with.
     assert set(added) - sys.stdlib_module_names <= {"memjax", "jaxtyping", "wadler_lindig"}
     assert seconds < 0.5 or run()[0] < 0.5
+
+
+def globals_read(code):
+    """The names that some compiled code, or code in it, looks up in its module."""
+    names = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return names.union(*(globals_read(inner) for inner in code.co_consts if isinstance(inner, types.CodeType)))
+
+
+def test_every_name_that_is_read_is_defined():
+    """Linters cannot tell: the names in shapes, "B L d", are none that anything defines."""
+    always = {*dir(builtins), "__annotations__", "__file__", "__name__", "__module__", "__qualname__", "__doc__"}
+    for path in FILES:
+        tree = ast.parse(path.read_text())
+        names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
+        defined = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                defined.add(node.name)
+            elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                defined |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+        assert globals_read(compile(tree, str(path), "exec")) - defined - always == set(), path

@@ -9,7 +9,7 @@ from typing import Any
 from etils import epath
 from jax.sharding import Mesh
 
-from memjax.errors import require
+from memjax.errors import remark, require
 from memjax.training import checkpoint
 from memjax.training.step import TrainState
 
@@ -43,17 +43,23 @@ def keeping_best(
     with checkpoint.open_checkpoints(place, keep=checkpoint.Behind(saved)) as manager:
         for step in [step for step in manager.all_steps() if step > int(start.step)]:
             manager.delete(step)
-        highest = math.nan  # which nothing is above or below: the first is kept whatever it is
+        highest, among = math.nan, None  # which nothing is above or below: the first is kept whatever it is
         if manager.all_steps():
-            _, [kept] = checkpoint.restore(manager, start, mesh)
-            highest = kept["worth"]
+            _, [kept] = checkpoint.restore(manager, start, mesh, "to keep the best from here on")
+            highest, among = kept["worth"], kept.get("examples")
+        elif int(start.step):
+            remark(f"up to step {int(start.step):,} no best in validation is kept: the best from here on will be")
 
         def keep(step: int, state: TrainState, metrics: Mapping[str, Any]) -> None:
-            nonlocal highest
-            found = worth(metrics)
+            nonlocal highest, among
+            found, examples = worth(metrics), metrics.get("examples")
             require(not math.isnan(found), "a validation has no result by which config.training.keep=best could go")
+            if among is not None and among != examples:
+                remark(f"validated on {examples:,} examples now, on {among:,} before: the best is that from here on")
+                highest = math.nan
+            among = examples
             if not found <= highest:
-                checkpoint.save(manager, step, state, [{"worth": found}])
+                checkpoint.save(manager, step, state, [{"worth": found} | ({"examples": examples} if examples else {})])
                 highest = found
 
         yield keep

@@ -15,11 +15,11 @@ from etils import epath
 from rich.console import Console
 
 from memjax import __version__
-from memjax.errors import remark
+from memjax.errors import remark, require
 from memjax.files import read_entries, writing
 from memjax.training import checkpoint, runs
 from memjax.training.data_digests import changed_data, keep_data_digests
-from memjax.training.phase import Experiment, load_phase, newest_step, run_phase
+from memjax.training.phase import Experiment, load_phase, newest_step, run_phase, told_best
 from memjax.training.processes import by_first, devices, require_shared
 from memjax.training.sharding import fetch
 from memjax.typing import Params, Split
@@ -60,6 +60,11 @@ def _taken(folder: Path, experiment: Experiment) -> Iterator[None]:
     folders = checkpoint.places(folder, experiment.config.training.checkpoints)  # without the first nothing is made
     with checkpoint.reaching(place):
         runs.check_changes(experiment.settings, experiment.resolved, *folders)
+        require(
+            place.exists() or not (folder / "evaluation.json").exists(),
+            f"{folder} has been trained, and its checkpoints are not in {place}; if the run was renamed, rename the "
+            "folder of its checkpoints too, or give another --run",
+        )
         with writing(folder):
             new = {each for each in folders if not each.exists()}
         for each in folders:
@@ -114,7 +119,8 @@ def evaluate(
     changed: list[str] = []
     by_first(lambda: changed.append(changed_data(experiment, folder)))
     found, params = load_phase(experiment, folder, last)
-    best = {"best_step": found} if experiment.keeps_best(last) else {}
+    kept, said = told_best(experiment, folder, last, found)
+    best = {"best_step": found} if kept else {}
     predictions: list[np.ndarray] = []
     metrics = experiment.evaluators[last.name](params, split, predictions=predictions, intervals=True)
     params = fetch(experiment.mesh, params)
@@ -143,8 +149,7 @@ def evaluate(
         result[phase.name] = _without_nan(experiment.evaluators[phase.name](learned, split))
     result["metrics"] = _without_nan(result["metrics"])
     result["notes"] += [text for text in changed if text]
-    if best:
-        result["notes"].append(f"tested with the parameters of step {found:,}, the best in validation")
+    result["notes"] += [said] * bool(said)
     if unknown := metrics.get("unknown_labels"):
         result["notes"].append(f"{unknown} of {metrics['answers']} answers are none that train has: they are errors")
     if metrics["diverged"]:

@@ -193,14 +193,41 @@ def load_phase(experiment: Experiment, folder: Path, phase: Phase) -> tuple[int,
     Raises:
         MemjaxError: if there is none.
     """
-    place = checkpoint.place(folder, experiment.config.training.checkpoints) / phase.name
-    best = best_place(folder, experiment.config.training.checkpoints, phase.name)
-    with checkpoint.reaching(best):
-        place = best if experiment.keeps_best(phase) and best.is_dir() and any(best.glob("[0-9]*")) else place
+    place, otherwise = checkpoint.place(folder, experiment.config.training.checkpoints) / phase.name, ""
+    if _best_steps(experiment, folder, phase):
+        place = best_place(folder, experiment.config.training.checkpoints, phase.name)
+        otherwise = "to test the newest checkpoint"
     like = jax.eval_shape(lambda: initial_state(experiment, phase))
     with checkpoint.open_checkpoints(place, create=False) as manager:
-        state, _ = checkpoint.restore(manager, like, experiment.mesh)
+        state, _ = checkpoint.restore(manager, like, experiment.mesh, otherwise)
     return int(state.step), state.params
+
+
+def told_best(experiment: Experiment, folder: Path, phase: Phase, found: int) -> tuple[bool, str]:
+    """Whether parameters are the best in validation; and what is to be said of that: nothing, where none are kept.
+
+    Args:
+        experiment: that of the run.
+        folder: of the run.
+        phase: of the experiment.
+        found: the step of the parameters, as of `load_phase`.
+    """
+    if not experiment.keeps_best(phase):
+        return False, ""
+    steps = _best_steps(experiment, folder, phase)
+    if not steps:
+        return False, f"no best in validation is kept: these are the newest parameters, of step {found:,}"
+    told = f"tested with the parameters of step {found:,}, the best in validation"
+    return True, told if found == max(steps) else f"{told} but for step {max(steps):,}, whose checkpoint is damaged"
+
+
+def _best_steps(experiment: Experiment, folder: Path, phase: Phase) -> list[int]:
+    """Of which steps a best checkpoint is kept, whole or damaged."""
+    if not experiment.keeps_best(phase):
+        return []
+    place = best_place(folder, experiment.config.training.checkpoints, phase.name)
+    with checkpoint.reaching(place):
+        return [int(path.name) for path in place.glob("[0-9]*") if path.name.isdigit()]
 
 
 def newest_step(experiment: Experiment, folder: Path, phase: Phase) -> int:

@@ -87,13 +87,17 @@ def check_changes(settings: Settings, resolved: Callable[[Settings], Settings], 
         A phrase for each setting that is another.
 
     Raises:
-        MemjaxError: for any other setting, and for a config that this version cannot read.
+        MemjaxError: for any other setting, for a config that this version cannot read, and for checkpoints without one.
     """
     changed: dict[str, str] = {}
-    for folder in folders:
-        with writing(folder):
-            if not (folder / "config.json").exists():
-                continue
+    with writing(folders[-1]):
+        known = [folder for folder in folders if (folder / "config.json").exists()]
+    require(
+        bool(known) or not any(map(has_checkpoint, folders)),
+        f"{folders[-1]} has checkpoints and no config.json, which says of what they are; put it back, or give another "
+        "--run",
+    )
+    for folder in known:
         written = read_settings(folder)
         try:
             held = resolved(written)
@@ -157,7 +161,8 @@ def has_trained(folder: AnyPath) -> bool:
 
 def has_checkpoint(folder: AnyPath) -> bool:
     """Whether any phase of a run came as far as a checkpoint."""
-    return any(folder.glob("*/[0-9]*"))
+    # What a kill has left half written has a name that goes on behind its number.
+    return any(path.name.isdigit() for path in folder.glob("*/[0-9]*"))
 
 
 def is_whole(folder: Path) -> bool:

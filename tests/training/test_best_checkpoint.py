@@ -198,3 +198,56 @@ def test_it_cannot_be_asked_of_a_run_that_has_begun(trained, tmp_path, capsys):
     shutil.copytree(folder, copy)
     assert cli.main(["train", *SETTINGS, f"--run={copy}"]) == 2
     assert "config.training.keep" in capsys.readouterr().err
+
+
+def test_a_best_that_is_gone_is_not_said_to_be_tested(trained, tmp_path, capsys):
+    folder, entries = trained
+    best = max(entries, key=lambda step: (entries[step]["accuracy"], -step))
+    copy = tmp_path / "run"
+    shutil.copytree(folder, copy)
+    shutil.rmtree(copy / "train_best")
+    (copy / "train_best" / f"{best}.orbax-checkpoint-tmp-1").mkdir(parents=True)  # as a kill leaves it
+    assert cli.main(["evaluate", str(copy)]) == 0
+    evaluation = json.loads((copy / "evaluation.json").read_text())
+    told = "no best in validation is kept: these are the newest parameters, of step 8"
+    assert "best_step" not in evaluation and told in evaluation["notes"]
+    capsys.readouterr()
+    trained_model(copy)
+    assert told in capsys.readouterr().err
+
+
+def test_a_best_that_is_damaged_is_said_to_be(trained, tmp_path, capfd):
+    folder, _ = trained
+    copy = tmp_path / "run"
+    shutil.copytree(folder, copy)
+    (best,) = (int(path.name) for path in (copy / "train_best").iterdir() if path.name.isdigit())
+    shutil.copytree(copy / "train_best" / str(best), copy / "train_best" / "8")  # whose sum says another step
+    assert cli.main(["evaluate", str(copy)]) == 0
+    evaluation = json.loads((copy / "evaluation.json").read_text())
+    assert evaluation["best_step"] == best
+    assert any("best in validation but for step 8, whose checkpoint is damaged" in note for note in evaluation["notes"])
+    shutil.rmtree(copy / "train_best" / str(best))
+    capfd.readouterr()
+    assert cli.main(["evaluate", str(copy)]) == 2
+    assert "train_best to test the newest checkpoint" in capfd.readouterr().err.replace("\n", " ")
+
+
+def test_a_run_that_goes_on_without_its_best_says_so(tmp_path, capsys):
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "run", validate=validations([0.9] * 4)[0], worth=worth, step=stopped_at(5), **OFTEN)
+    shutil.rmtree(tmp_path / "run" / "train_best")
+    run(tmp_path / "run", validate=validations([0.1, 0.2, 0.1])[0], worth=worth, **OFTEN)
+    assert "up to step 3 no best in validation is kept" in capsys.readouterr().err
+    assert max(saved(tmp_path / "run")[0]) == 5
+
+
+def test_validations_of_other_examples_are_not_compared(tmp_path, capsys):
+    def of(values, examples):
+        validate = validations(values)[0]
+        return lambda params: validate(params) | {"examples": examples}
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "run", validate=of([0.9] * 4, 9), worth=worth, step=stopped_at(5), **OFTEN)
+    run(tmp_path / "run", validate=of([0.1, 0.2, 0.1], 250), worth=worth, **OFTEN)
+    assert "validated on 250 examples now, on 9 before" in capsys.readouterr().err
+    assert max(saved(tmp_path / "run")[0]) == 5

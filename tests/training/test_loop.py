@@ -375,6 +375,20 @@ def test_before_the_first_checkpoint_any_setting_may_be_changed_and_is_told(tmp_
     assert "config.training.seed is 1 now, it was 0" in capsys.readouterr().err
 
 
+def test_half_a_checkpoint_is_none(tmp_path, capsys):
+    open_run(tiny(), tmp_path)
+    (tmp_path / "sampler" / "1.orbax-checkpoint-tmp").mkdir(parents=True)  # as a kill leaves it
+    open_run(tiny(training__seed=1), tmp_path)
+    assert "config.training.seed is 1 now, it was 0" in capsys.readouterr().err
+
+
+def test_checkpoints_without_a_config_are_of_nothing_known(tmp_path):
+    (tmp_path / "train" / "3").mkdir(parents=True)
+    with pytest.raises(MemjaxError, match=r"has checkpoints and no config\.json"):
+        open_run(tiny(), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["train"]
+
+
 def test_curves_of_another_config_that_was_never_saved_are_gone(tmp_path, capsys):
     open_run(tiny(), tmp_path)
     (tmp_path / "metrics.jsonl").write_text('{"phase": "sampler", "step": 1, "seconds": 300.0}\n')
