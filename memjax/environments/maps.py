@@ -1,6 +1,7 @@
 """The original maps of Oh et al. 2016, out of their archive, which is not unpacked."""
 
 import io
+import math
 import posixpath
 import re
 import tarfile
@@ -17,6 +18,7 @@ from memjax.errors import MemjaxError, one_line, require
 from memjax.typing import Array
 
 SOURCE = "environment/Forge/eclipse/tasks.tar.gz of github.com/junhyukoh/icml2016-minecraft"
+MOST_KINDS = 1000  # of objects; the archive has up to nine
 FLOOR = 1  # in topology.csv; 3 and 5 are walls
 
 
@@ -44,7 +46,7 @@ def read_mazes(archive: str | Path, task: str) -> Mazes:
         raise MemjaxError(f"there is no file {archive}; the mazes are read from {SOURCE}") from None
     except MemjaxError:
         raise
-    except (tarfile.TarError, zlib.error, EOFError, OSError, LookupError, ValueError) as error:
+    except (tarfile.TarError, zlib.error, EOFError, OSError, LookupError, ValueError, OverflowError) as error:
         raise MemjaxError(f"{archive} is no archive of mazes, or is damaged: {one_line(error)}") from None
 
 
@@ -60,6 +62,7 @@ def _read(tar: tarfile.TarFile, task: str, budget: Budget) -> Mazes:
     rewards, ends = _goals(text(f"{root}/goalInfo.xml"), task)
     colours = _colours(text(f"{root}/blockTypeInfo.xml"), len(rewards))
     (limit,) = re.findall(r'after="(\d+)"', text(f"{root}/task.xml"))
+    require(1 <= int(limit) < 2**31, f"task {task!r} of the archive ends after {limit:.20} steps")
     limits = jnp.full(1, int(limit), jnp.int32)
     kinds = jnp.asarray(colours), jnp.asarray(rewards), jnp.asarray(ends)
     folders = {name.rsplit("/", 1)[0] for name in texts if name.startswith(f"{root}/maps/")}
@@ -78,8 +81,8 @@ def _read(tar: tarfile.TarFile, task: str, budget: Budget) -> Mazes:
             parts.append(Mazes(walls, objects, starts, limits, *kinds))
     require(parts, f"task {task!r} of the archive has no maps")
     mazes = stack(*parts)
-    begins = np.asarray(mazes.starts & ~mazes.walls).any((1, 2)).all() and mazes.limit[0] >= 1
-    require(begins, f"task {task!r} of the archive has a maze without a start, or no steps for it")
+    begins = np.asarray(mazes.starts & ~mazes.walls).any((1, 2)).all()
+    require(begins, f"task {task!r} of the archive has a maze without a start")
     most = int(mazes.objects.max())
     require(
         int(mazes.objects.min()) >= 0 and most < len(rewards),
@@ -124,6 +127,8 @@ def _goals(text: str, task: str) -> tuple[np.ndarray, np.ndarray]:
     found = {}
     for reward, ends, kind in re.findall(r'<goal reward="([^"]*)"\s*terminate="(\d)"\s*(?:objectID="([^"]*)")?', text):
         require(" " not in kind, f"task {task!r} rewards an order of objects, which these mazes do not")
+        known = 0 <= int(kind or 0) < MOST_KINDS and math.isfinite(float(reward))
+        require(known, f"task {task!r} of the archive gives {reward:.20} for object {kind:.20}")
         found[int(kind or 0)] = float(reward), ends == "1"
     rewards, ends = np.zeros(max(found) + 1, np.float32), np.zeros(max(found) + 1, bool)
     for kind, (reward, end) in found.items():

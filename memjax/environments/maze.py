@@ -77,12 +77,17 @@ def stack(*parts: Mazes) -> Mazes:
     """Mazes of several sizes as one set; what is too small gets walls.
 
     Args:
-        *parts: sets of mazes; the kinds of objects are those of the first one.
+        *parts: sets of mazes, of the same kinds of objects; how large rewards are is that of the first one.
 
     Returns:
         One set.
+
+    Raises:
+        MemjaxError: for no mazes, and for kinds that have other colours, ends or signs of their rewards.
     """
     require(parts, "stack needs at least one set of mazes")
+    for part in parts[1:]:
+        require(_same_kinds(part, parts[0]), "mazes whose objects have other colours, ends or rewards are no one set")
     height, width = (max(part.walls.shape[axis] for part in parts) for axis in (1, 2))
 
     def joined(grids: list, value: int) -> Array:
@@ -100,6 +105,13 @@ def stack(*parts: Mazes) -> Mazes:
         starts=joined([part.starts for part in parts], False),
         limit=jax.device_put(np.concatenate([part.limit for part in parts])),
     )
+
+
+def _same_kinds(part: Mazes, first: Mazes) -> bool:
+    if part.colours is first.colours and part.ends is first.ends and part.reward is first.reward:
+        return True
+    own, other = ((each.colours, each.ends, np.sign(each.reward)) for each in (part, first))
+    return all(np.array_equal(np.asarray(x), np.asarray(y)) for x, y in zip(own, other, strict=True))
 
 
 def reset(key: Key, params: Mazes) -> tuple[Int[Array, "D S"], MazeState]:

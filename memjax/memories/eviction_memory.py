@@ -143,7 +143,9 @@ class EvictionMemory(Memory):
             return rows, ask(lambda: (rows @ self.own[0](new.values)).astype(jnp.float32) * scale)
 
         def attended() -> Bool[Array, "K"]:
-            attention = jnp.where(filled, timed @ new.values, -jnp.inf)
+            # Before it comes: the newest of them has the first age.
+            now = self._timed(state.values, state.filled - 1)
+            attention = jnp.where(filled, now @ new.values, -jnp.inf)
             return filled & (attention == attention.max())
 
         return BaseView(

@@ -103,7 +103,7 @@ class DocumentReader(nn.Module):
         self.own = self.evictor.own(lambda: self.param("nothing", nn.initializers.normal(0.1), (self.width,)))
 
     def __call__(self, blocks: Int[Array, "T W"], query: Int[Array, "Q"]) -> SpanLogits:
-        """The answer as it is tested: the likeliest is evicted.
+        """The answer as it is tested: the likeliest is evicted; but with "uniform", which draws in tests, the oldest.
 
         Args:
             blocks: ids of words, 0 behind the last one.
@@ -116,7 +116,7 @@ class DocumentReader(nn.Module):
 
         Args:
             blocks: ids of words, 0 behind the last one.
-            key: to draw with what is evicted; without one it is the likeliest.
+            key: to draw with what is evicted; without one it is the likeliest, of equal ones the oldest.
         """
         encodings, _ = self.base.read(blocks)
         keys = None if key is None else jax.random.split(key, blocks.shape[0])

@@ -98,7 +98,8 @@ class StreamReader(nn.Module):
         answers: for each class its row of the output table (`answer_rows`).
         width: of the embeddings.
         hops: of the network that answers.
-        entries: N, how many lines are held.
+        entries: N, how many lines are held. The network has N + 1 rows, and at each hop attends to at least one empty
+            one besides, in which it may look where no line tells.
         policy: one of `memories.policies.policies`.
         nop: whether the line itself may be evicted.
     """

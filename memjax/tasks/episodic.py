@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
-from memjax.checks import at_least, at_most
+from memjax.checks import at_least, at_most, one_of
 from memjax.errors import require
 from memjax.tasks import two_facts
 from memjax.tasks.babi import split_stories
@@ -17,6 +17,7 @@ from memjax.tasks.words import text_table, words_of
 from memjax.typing import SPLITS
 
 PAD, NO_QUESTION, NO_SUPPORT = 0, -1, -1
+Kind = Literal["file", "noisy", "large"]
 MOST = 100_000  # episodes of a split, that are made when the task is: minutes
 _MAKERS: dict[str, Callable[[int, int], list[Line]]] = {"noisy": two_facts.noisy, "large": two_facts.large}
 
@@ -42,7 +43,7 @@ class EpisodicSpec:
     """
 
     divides: ClassVar = ("train", "valid")  # what is generated is numbered through
-    kind: Literal["file", "noisy", "large"]
+    kind: Kind
     folder: str
     task: int
     data_dir: str
@@ -52,6 +53,7 @@ class EpisodicSpec:
     seed: int
 
     def __post_init__(self):
+        one_of(self, get_args(Kind), "kind")
         if self.kind != "file":
             at_least(self, 1, "train", "valid", "test")
             at_most(self, MOST, "train", "valid", "test")

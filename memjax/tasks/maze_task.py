@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
 from memjax import environments
-from memjax.checks import at_least
+from memjax.checks import at_least, one_of
 from memjax.environments import Mazes
 from memjax.errors import require
 from memjax.tasks.random import check_seed, example_keys, uniform
@@ -18,6 +18,7 @@ from memjax.tasks.stream_task import Batch, Split, check_batch, check_ids, check
 ARCHIVE = "tasks.tar.gz"
 _SETS = ("SingleIndicator", "SingleIndicatorTest", "SingleIndicatorLarge")
 LONGEST = {"train_lengths": 500, "test_lengths": 10_000}  # cells: a step of training grows with the square
+Kind = Literal["imaze", "single_indicator"]
 MOST = 100_000  # random mazes: minutes to make
 _HELD_OUT = 10  # of the archive's set for training a tenth is for validation, if that is trained on
 
@@ -43,7 +44,7 @@ class MazeSpec:
     """
 
     divides: ClassVar = ("generated",)  # without, the archive's are for training too
-    kind: Literal["imaze", "single_indicator"]
+    kind: Kind
     train_lengths: str
     test_lengths: str
     generated: int
@@ -54,6 +55,7 @@ class MazeSpec:
     seed: int
 
     def __post_init__(self):
+        one_of(self, get_args(Kind), "kind")
         at_least(self, 1, "train", "valid", "test")
         check_seed(self.seed)
         require(0 <= self.generated <= MOST, f"generated must be from 0 to {MOST}, not {self.generated}")

@@ -1,5 +1,6 @@
 """Documents with questions whose answers stand in them: FairytaleQA's archive, and the layout of TriviaQA's folder."""
 
+import re
 import string
 import unicodedata
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ TRIVIA = {"train": "wikipedia-train.json", "test": "wikipedia-dev.json"}
 EVIDENCE = "evidence/wikipedia"
 HELD_OUT = 10  # every tenth question of TriviaQA's train is for validation: the answers of its test are not published
 ARTICLES = ("a", "an", "the")
+_ARTICLE = re.compile(rf"\b({'|'.join(ARTICLES)})\b")
 
 
 class SpanQuestion(NamedTuple):
@@ -25,13 +27,13 @@ class SpanQuestion(NamedTuple):
         text: of it.
         answers: all that count as right.
         spans: those of them that are looked for in the document, the best one first.
-        section: in which section of the document they stand, from 0; None where nobody says.
+        sections: of the document that it is about, from 0; none where nobody says.
     """
 
     text: str
     answers: tuple[str, ...]
     spans: tuple[str, ...]
-    section: int | None = None
+    sections: tuple[int, ...] = ()
 
 
 class Document(NamedTuple):
@@ -49,14 +51,16 @@ class Document(NamedTuple):
 def scored_words(text: str) -> list[str]:
     """The words of a text by SQuAD's rule: lower case, ASCII punctuation taken out, split at white space.
 
-    Articles, which the rule does not score, are still among them. Source: SQuAD (Rajpurkar et al. 2016, 1606.05250),
+    Articles, which the rule does not score, are still among them, each by itself, as it takes them out of "the-wolf"
+    with a long dash too. Source: SQuAD (Rajpurkar et al. 2016, 1606.05250),
     its evaluation.
 
     >>> scored_words("The king's horse -- it fled!")
     ['the', 'kings', 'horse', 'it', 'fled']
     """
     text = unicodedata.normalize("NFC", text).lower()
-    return "".join(char for char in text if char not in string.punctuation).split()
+    text = "".join(char for char in text if char not in string.punctuation)
+    return _ARTICLE.sub(r" \1 ", text).split()
 
 
 def first_place(wanted: Sequence[str], words: Sequence[str], begin: int = 0, end: int | None = None) -> int | None:
@@ -98,7 +102,7 @@ def read_documents(path: Path) -> dict[Split, list[Document]]:
 
 def _asked(question: StoryQuestion) -> SpanQuestion:
     answers = question.answer, *question.others
-    return SpanQuestion(question.text, answers, answers[:1], question.section)
+    return SpanQuestion(question.text, answers, answers[:1], question.sections)
 
 
 def _trivia(folder: Path) -> dict[Split, list[Document]]:

@@ -129,8 +129,9 @@ class Spans:
     A batch: `stream [B, T, N]`, a document as blocks of N words, of which the last alone is not full; `query [B, W]`;
     `first [B]` and `last [B]`, the places of the answer's words in the document; `answers [B, A, W2]`, all that count
     as right; all int32, 0 is padding. Words are those of SQuAD's rule (`scored_words`), so that what is read is what is
-    scored. The span is the first place at which the first answer stands, in the section that the question is about
-    where that is known; in TriviaQA any answer will do. Other questions are left out.
+    scored. The span is the first place at which the first answer stands, in the sections that the question is about
+    where these are known and it stands there, else in the document; in TriviaQA any answer will do. Other questions are
+    left out.
 
     In train so many words of a document are read, `cut`, from its beginning where the answer ends `within` its first
     words; else from a place at which it does, drawn by the question's number. Tag "place": whether the answer begins in
@@ -268,14 +269,11 @@ class Spans:
 
 def _place(question: SpanQuestion, words: list[str], begins: list[int]) -> tuple[int, int] | None:
     """The first and the last word of the answer; None where none stands in the text, or only articles do."""
+    parts = [(begins[section], begins[section + 1]) for section in question.sections]
     for answer in map(scored_words, question.spans):
-        first = None
         if not set(answer) - set(ARTICLES):
             continue
-        if question.section is not None:
-            first = first_place(answer, words, begins[question.section], begins[question.section + 1])
-        if first is None:
-            first = first_place(answer, words)
-        if first is not None:
-            return first, first + len(answer) - 1
+        for begin, end in (*parts, (0, len(words))):
+            if (first := first_place(answer, words, begin, end)) is not None:
+                return first, first + len(answer) - 1
     return None

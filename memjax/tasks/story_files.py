@@ -28,10 +28,11 @@ class StoryQuestion(NamedTuple):
         text: of it.
         answer: the first one that is given.
         kind: what is asked for, as the data set calls it; "" where it says nothing.
-        section: in which of the story's sections the answer lies, from 0; None where it lies in several, or nobody
-            says.
+        section: in which of the story's sections the answer begins, from 0; None of one that is a summary of several,
+            and where nobody says.
         others: further answers that count as right.
         explicit: whether the answer is said to stand in the story.
+        sections: all sections that the data names for it.
     """
 
     text: str
@@ -40,6 +41,7 @@ class StoryQuestion(NamedTuple):
     section: int | None = None
     others: tuple[str, ...] = ()
     explicit: bool = False
+    sections: tuple[int, ...] = ()
 
 
 class Story(NamedTuple):
@@ -108,14 +110,11 @@ def _members(path: Path) -> Iterator[tuple[str, bytes]]:
 def _question(row: Mapping[str, str], numbers: list[str]) -> StoryQuestion:
     others = tuple(answer for i in range(2, 7) if (answer := row.get(f"answer{i}", "")))
     explicit = row.get("ex-or-im1") == "explicit"
-    return StoryQuestion(row["question"], row["answer1"], row["attribute1"], _section(row, numbers), others, explicit)
-
-
-def _section(row: Mapping[str, str], numbers: list[str]) -> int | None:
-    """The place of "3", and of "3,4"; none of a question that is a summary, and of a section that is not there."""
-    number = row["cor_section"].split(",")[0].strip()
-    local = row.get("local-or-sum", "local") == "local"
-    return numbers.index(number) if local and number in numbers else None
+    named = [number.strip() for number in row["cor_section"].split(",")]
+    sections = tuple(numbers.index(number) for number in named if number in numbers)
+    begins = row.get("local-or-sum", "local") == "local" and named[0] in numbers
+    section = numbers.index(named[0]) if begins else None
+    return StoryQuestion(row["question"], row["answer1"], row["attribute1"], section, others, explicit, sections)
 
 
 def _narrative(path: Path) -> dict[Split, list[Story]]:

@@ -17,6 +17,7 @@ from oracles.checking import assert_same
 
 from memjax import environments
 from memjax.environments import DEPTH, SIDE, MazeState
+from memjax.environments.maze import stack
 from memjax.errors import MemjaxError
 
 ARCHIVE = Path(__file__).parents[2].parent / "shared" / "data" / "minecraft_mazes" / "tasks.tar.gz"
@@ -286,6 +287,13 @@ def archive(path, changes):
         {"goalInfo.xml": b"\xff\xfe"},
         {"task.xml": "no limit"},
         {"task.xml": '<end after="0"/>'},
+        {"task.xml": '<end after="99999999999"/>'},
+        {"maps/0/goal_0.csv": "0,0,0\n0,99999999999,0\n0,0,0\n0,0,0"},
+        {"blockTypeInfo.xml": '<block id="99999999999" goalID="1"/>'},
+        *(
+            {"goalInfo.xml": f'<goal reward="{reward}" terminate="1" objectID="{kind}"/>'}
+            for reward, kind in (("nan", 1), ("inf", 1), (1, -1), (1, 10**14))
+        ),
         {"blockTypeInfo.xml": None},
     ],
 )
@@ -294,6 +302,14 @@ def test_a_damaged_map_is_one_clear_line(changes, tmp_path):
     with pytest.raises(MemjaxError, match="archive") as caught:
         environments.read_mazes(archive(tmp_path / "bad.tar.gz", changes), "Own")
     assert "\n" not in str(caught.value)
+
+
+def test_mazes_whose_objects_are_others_are_no_one_set():
+    mazes = environments.random_mazes(2)
+    assert stack(mazes, mazes._replace(reward=mazes.reward / 2)).walls.shape[0] == 4
+    for changes in ({"colours": mazes.colours + 1}, {"ends": ~mazes.ends}, {"reward": -mazes.reward}):
+        with pytest.raises(MemjaxError, match="other colours, ends or rewards"):
+            stack(mazes, mazes._replace(**changes))
 
 
 def test_an_archive_with_altered_bytes_is_refused_whatever_they_are(tmp_path):

@@ -66,12 +66,13 @@ def loop(p, items, policy):
             continue
         row = np.sum(rows.position_encoding(len(words), WIDTH) * words, axis=0)
         last = p["nothing"] if policy == "im" else row
-        # A rule's ages end with the slots: it looks at none of them.
+        # A rule's ages end with the slots: as they will be when the new one comes, it looks at none of them.
         ages = np.vstack([p["ages"], np.zeros((1, WIDTH))])
         aged = [entry + ages[len(held) - i] for i, entry in enumerate(held)]
         encodings = np.array([*aged, last + ages[0]])
         if held and policy == "lru":
-            used[int(np.argmax([entry @ row for entry in aged]))] = now
+            before = [entry + p["ages"][len(held) - 1 - i] for i, entry in enumerate(held)]
+            used[int(np.argmax([entry @ row for entry in before]))] = now
         z = encodings @ (row @ p["attention"]["kernel"]) / WIDTH**0.5 if policy == "im" else None
         states = np.array([*kept, of_nothing if policy == "im" else new_kept])
         scores, states = retention.policy_scores(policy, p.get("chooses"), encodings, states, [*used, now], z, row)

@@ -95,6 +95,14 @@ def test_a_document_is_its_words_in_blocks_and_a_span_is_the_answer_in_its_secti
     assert [task.vocabulary[i] for i in range(UNSCORED)] == ["<pad>", "<unknown>", "a", "an", "the"]
 
 
+def test_a_question_about_several_sections_has_its_span_in_one_of_them(tmp_path):
+    told = ("The wolf sang.", "A fox fled.", "The wolf slept.", "The wolf ate.")
+    asked = (("Who slept?", "the wolf", "2,3", "explicit", ""), ("Who fled?", "a fox", "4", "explicit", ""))
+    task = made(write(tmp_path, members(told, (*asked, ("Who ate?", "the wolf", "4", "explicit", "")))))
+    batch, _ = spans(task, "test")
+    assert batch["first"].tolist() == [6, 3, 9]  # no fox is in the section that is named: its first place anywhere
+
+
 def test_in_train_a_document_is_cut_so_that_its_answer_ends_within_its_first_words(tmp_path):
     task = made(write(tmp_path, members()))
     batch, found = spans(task, "train")

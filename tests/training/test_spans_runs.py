@@ -68,6 +68,12 @@ def scorer():
     return jax.jit(squad_scores)
 
 
+@given(st.text(alphabet="\u201c\u2013\u2014-' .athen\u00e9", max_size=12))
+@settings(max_examples=300, deadline=None)
+def test_words_that_are_scored_are_those_of_squads_rule(text):
+    assert [word for word in scored_words(text) if word not in ARTICLES] == oracle.normalized(text).split()
+
+
 @given(texts, st.lists(texts, min_size=1, max_size=3))
 @settings(max_examples=200, deadline=None)
 def test_scores_are_those_of_squads_rule_on_texts(said, answers):

@@ -93,9 +93,9 @@ def maze_recipe(config: MazeConfig, task: MazeTask) -> Recipe:
 
     def facts(params: Params, metrics: dict[str, Any], split: Split) -> dict[str, Any]:
         state = state_bytes(lambda: agent.apply(params, method="initial_state"))
-        # In the middle of the test; of I-mazes, neighbours have one indicator each.
-        middle = task.size("test") // 2
-        some = task.examples("test", np.arange(middle, min(middle + 2, task.size("test"))))
+        # In the middle of the split; of I-mazes, neighbours have one indicator each.
+        middle = task.size(split) // 2
+        some = task.examples(split, np.arange(middle, min(middle + 2, task.size(split))))
         return {"state_bytes": state, "maze": watch(agent, task.mazes, params, some)}
 
     label = f"{model.base.upper()}, {model.policy.upper()}, {model.entries} entries"
@@ -165,7 +165,7 @@ def maze_report(tags: Mapping[str, Sequence[str]]) -> Report:
     walk = WalkPicture(
         "walk",
         "What the agent saw and held",
-        "Of two test episodes the one in which a view was held longest. Under the maze, at a few steps, what the agent "
+        "Of two episodes the one in which a view was held longest. Under the maze, at a few steps, what the agent "
         "saw (it stands below, looking up), and the views that it held: of which step, how much each was read, and "
         "with what probability it stayed.",
         ("maze",),

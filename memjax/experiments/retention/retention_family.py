@@ -117,7 +117,7 @@ def retention_recipe(config: RetentionConfig, task: Episodic) -> Recipe:
     phases = (*first, phase("train", config.training.steps, reader))
 
     def facts(params: Params, metrics: dict[str, Any], split: Split) -> dict[str, Any]:
-        watched = watch(reader, task, params, task.examples("test", np.zeros(1, int)))
+        watched = watch(reader, task, params, task.examples(split, np.zeros(1, int)))
         return {"buffer": watched}
 
     label = f"{config.model.policy.upper()}, {config.model.entries} entries"
@@ -190,7 +190,7 @@ def retention_report(tags: Mapping[str, Sequence[str]], answers: int, *, base: b
     held = BufferPicture(
         "buffer",
         "What the buffer held",
-        "Which lines of the first test episode the buffer held at each step, before the step's own line.",
+        "Which lines of the first episode the buffer held at each step, before the step's own line.",
         ("buffer",),
     )
     phases = (ShownPhase("base", "base network"),) if base else ()
