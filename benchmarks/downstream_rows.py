@@ -15,12 +15,12 @@ OF_MEMORIES = {
     for kind, flags in ((" no rehearsal", NO_REHEARSAL), ("", ()))
 }
 # SASRec learns the next click at every place, whatever is asked.
-NEXT_ALONE = (
-    "--config.task.ahead=1",
+AS_SASREC = (
     "--config.training.steps=6000",
     "--config.training.checkpoint_every=500",
     "--config.optimizer.decay_steps=1000",
 )
+NEXT_ALONE = ("--config.task.ahead=1", *AS_SASREC)
 # DIEN follows all clicks again for each question: 2,000 questions about the longest stream would be two million steps.
 # Like SASRec it learns the next click at every place, by its auxiliary loss.
 ASKED_ONCE = ("--config.task.ahead=1", "--config.training.microbatches=8")
@@ -28,6 +28,7 @@ RECOMMENDATION = {
     "gru4rec": ("system=gru4rec", ()),
     "sasrec": ("system=sasrec", NEXT_ALONE),
     "gru4rec next item alone": ("system=gru4rec", NEXT_ALONE),
+    "gru4rec as long": ("system=gru4rec", AS_SASREC),
     **OF_MEMORIES,
     **{name: (f"system={name}", ()) for name in ("caser", "rum", "rum_features")},
     "dien": ("system=dien", ASKED_ONCE),
