@@ -121,7 +121,8 @@ def collect(table: str, runs: Path, wanted: dict[tuple[str, int], str], out: Pat
     in_order = [name for row, seed in wanted if (name := run_name(row, seed)) in known]
     known = {name: known[name] for name in dict.fromkeys((*in_order, *known))}
     machine = {"cores": os.cpu_count(), "machine": platform.machine(), "jax": jax.__version__}
-    command = f"python benchmarks/reproduce.py {table}"
+    seeds = 1 + max((run["seed"] for run in known.values()), default=0)
+    command = f"python benchmarks/reproduce.py {table}" + f" --seeds={seeds}" * (seeds > SEEDS.get(table, 1))
     out.parent.mkdir(exist_ok=True)
     with replacing(out) as file:  # another process may read it
         file.write((json.dumps({"command": command, "machine": machine, "runs": known}, indent=1) + "\n").encode())

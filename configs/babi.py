@@ -71,7 +71,7 @@ def get_config(arg: str = "rehearsal") -> ConfigDict:
     # Small batches: with 32, task 9 was memorized before its rule was found.
     config.training = ConfigDict({"batch_size": 64 if joint else 16, "microbatches": 1, "seed": values["seed"]})
     config.training.update(log_every=50, validate_every=500, validate_examples=1000, checkpoint_every=500)
-    # A story has 2 to 228 sentences, 8 in the mean; padded to the longest of a batch they would be 74.
+    # A question has 1 to 228 sentences before it, 8 in the mean; padded to the longest of a batch they would be 48.
     config.training.update(buckets=6 if joint else 1)
     if small:
         # For one night of a core, at about a step a second; eleven epochs of en-10k. Not tuned.

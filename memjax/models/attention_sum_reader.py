@@ -24,6 +24,7 @@ class AttentionSumReader(TextReader):
         p(w) = sum of s_i over the places i at which the word w stands
         score of a candidate = mean of p over its words,    logit = log(score + 1e-6)
 
+    All words that training has too seldom are one word here, with one id: one of a candidate stands wherever any does.
     It reads the text itself, and is a yardstick, not a memory. What it keeps of a word is its state, and behind it the
     word's id.
 

@@ -189,7 +189,10 @@ def _repeat_copy(spec, count, key, inputs, bits, asked):
 def _associative_recall(spec, count, key, inputs, bits, asked):
     vectors, chosen = _draw(spec, count * VECTORS_OF_AN_ITEM, key)
     items = vectors.reshape(count, VECTORS_OF_AN_ITEM, spec.bits)
-    query = int(chosen * (count - 1))
+    # Of an item that comes twice the next one would be a guess; with few bits there may be no other.
+    alike = (items[:, None] == items).all((2, 3)).sum(1)
+    single = np.flatnonzero(alike[:-1] == 1) if (alike[:-1] == 1).any() else np.arange(count - 1)
+    query = int(single[int(chosen * len(single))])
     for place, item in enumerate([*items, items[query]]):
         start = place * (VECTORS_OF_AN_ITEM + 1)
         inputs[start, spec.bits + (place == count)] = 1

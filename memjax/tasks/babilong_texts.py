@@ -134,11 +134,13 @@ def read_texts(
     facts = {}
     for split in SPLITS:
         facts[split], left_out = _facts(stories[split], rows, queries, labels, most)
-        for task, share, begin, end in zip(tasks, left_out, facts[split].begins, facts[split].begins[1:]):
+        for place, (task, share) in enumerate(zip(tasks, left_out, strict=True)):
+            begin, end = facts[split].begins[place : place + 2]
             require(begin < end, f"lengths: {most} characters hold the facts of no {split} question of task {task}")
             if share and split == "test":
                 said = f"task {task}: {share:.0%} of the questions are left out, as their facts alone have more than"
-                notes = (*notes, f"{said} {most} characters")
+                learned = facts["train"].begins[place + 1] - facts["train"].begins[place]
+                notes = (*notes, f"{said} {most} characters; {learned:,} are for training")
     return Texts(
         vocabulary=tuple(ids),
         answers=tuple(answers),

@@ -94,8 +94,8 @@ class Dialogues:
         alike = sum(_alike(self._splits[split]) for split in ("valid", "test"))
         if alike:
             notes.append(
-                f"of {alike:,} questions of valid and test the right choice reads as another one does, but for words "
-                "that train lacks or that are not read: they count as errors"
+                f"of {alike:,} questions of valid and test the right choice reads as another one does (without words "
+                "that train lacks or that are not read): they count as errors"
             )
         self.notes = tuple(notes)
         for split, part in self._splits.items():

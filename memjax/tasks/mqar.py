@@ -104,6 +104,7 @@ class Mqar:
             vocabulary=spec.vocabulary,
             choices=spec.vocabulary - spec.vocabulary // 2,
             asked=max(cell.pairs for cell in self._tags),
+            asked_in_training=max(cell.pairs for cell in self._train),
             tags={"length x pairs": tuple(f"{length} x {pairs}" for length, pairs in self._tags)},
         )
 

@@ -21,6 +21,7 @@ class SequenceShape:
         choices: among how many a guess at a token would choose.
         answer: the tokens of an answer, which is right when all of them are.
         asked: the most targets of a sequence, if few are: then logits are made where something is asked alone.
+        asked_in_training: the most of an example of the train split, if these are fewer.
         pieces: the most neighbouring examples of the train split that are one text, in pieces, of which the last asks;
             a power of two. A multiple of so many, from a multiple of it on, are whole texts.
         text: what comes out is the next word or character, so that its perplexity means something.
@@ -31,6 +32,7 @@ class SequenceShape:
     choices: int
     answer: int = 1
     asked: int | None = None
+    asked_in_training: int | None = None
     pieces: int = 1
     text: bool = False
     tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -111,7 +113,7 @@ def rising_lengths(text: str, path: str, least: int) -> list[int]:
     """
     try:
         lengths = [int(length) for length in text.split(",")]
-    except ValueError:
+    except (AttributeError, ValueError):
         raise MemjaxError(f'{path} must be whole numbers with commas, as in "20,50", not {text!r}') from None
     rising = all(a < b for a, b in itertools.pairwise(lengths))
     require(rising and lengths[0] >= least, f"{path} must rise from {least} on: {text}")

@@ -79,9 +79,9 @@ class Video:
     It is asked questions of six types, as ActivityNet-QA's are: where one moves, on which side of another it is, what
     comes after it, what colour the one is that moves so, how many there are of a colour, whether two meet. A film is
     an example, with all of its questions at its end, no two in the same words. A frame is features of a fixed random
-    convolution (patches of 5 x 5 pixels, ReLU): the maximum of each filter over the frame, which is the same wherever a
-    shape is, and the means of a sixteenth of them in 4 x 4 cells; less their mean, over their standard deviation.
-    Tags of a question: "type", and "place", whether the act of the answer is in the first half (`early`) or `later`;
+    convolution (patches of 5 x 5 pixels, ReLU): the maximum of each filter over the frame, which is nearly the same
+    wherever a shape is, and the means of a sixteenth of them in 4 x 4 cells; less their mean, over their standard
+    deviation. Tags of a question: "type", and "place", whether the act of the answer is in the first half (`early`) or `later`;
     `several` where all acts count.
 
     Attributes:

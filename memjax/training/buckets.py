@@ -46,13 +46,18 @@ def bucket_borders(lengths: Int[np.ndarray, "E"], count: int) -> tuple[int, ...]
     return tuple(int(ends[place - 1]) for place in reversed(places))
 
 
-def padded_length(borders: tuple[int, ...], longest: int) -> int | None:
-    """What a batch is padded to: the first border that its longest example does not pass; None if it passes all.
+def padded_length(borders: tuple[int, ...], longest: int) -> int:
+    """What a batch is padded to: the first border that its longest example does not pass.
 
-    >>> padded_length((3, 10), 4), padded_length((3, 10), 11)
-    (10, None)
+    Of a split whose examples are longer than those of train, the last border is doubled until it does not.
+
+    >>> padded_length((3, 10), 4), padded_length((3, 10), 11), padded_length((3, 10), 30)
+    (10, 20, 40)
     """
-    return next((border for border in borders if longest <= border), None)
+    border = next((border for border in borders if longest <= border), borders[-1])
+    while border < longest:
+        border *= 2
+    return border
 
 
 def sorted_by_bucket(lengths: Int[np.ndarray, "E"], borders: tuple[int, ...]) -> Int[np.ndarray, "E"]:

@@ -65,17 +65,17 @@ def train_batches(
         rows: those of each batch that this process reads.
     """
     size, borders = task.size("train"), borders_of(task, layout)
-    lengths = lengths_of(task, "train") if borders else np.zeros(size, int)
+    lengths = lengths_of(task, "train") if borders else None
     ordered = isinstance(task, Ordered) and task.ordered
 
     def load(indices: np.ndarray) -> Batch:
         batch = task.examples("train", indices[rows])
         layout.check(batch)
-        if borders:
+        if lengths is not None:
             return _cut(layout, borders, batch, lengths[indices])
         return layout.trim(batch) if len(indices[rows]) == batch_size else batch  # processes must agree on a shape
 
-    if borders and not ordered:
+    if lengths is not None and not ordered:
         batches = _bucketed(lengths, borders, batch_size, seed)
     else:
         indices = grain.MapDataset.range(size)
@@ -104,8 +104,7 @@ def evaluation_batches(
     """
     size, borders = task.size(split), borders_of(task, layout)
     count = size if limit is None else min(limit, size)
-    # With a limit, spread evenly: neighbours are alike (same story, chains in order).
-    indices = np.arange(count) * size // count
+    indices = spread(count, size)
     lengths = lengths_of(task, split)[indices] if borders else np.zeros(count, int)
     order = buckets.sorted_by_bucket(lengths, borders) if borders else np.arange(count)
     for start in range(0, count, batch_size):
@@ -118,6 +117,20 @@ def evaluation_batches(
         elif len(filled) == batch_size:
             batch = layout.trim(batch)
         yield batch, real, places
+
+
+def spread(count: int, size: int) -> Int[np.ndarray, "count"]:
+    """So many of the numbers below `size`, rising: one of each stretch of equal length, the same at every call.
+
+    Neighbours of a split are alike, as questions about one story. Which of a stretch is drawn: a split may repeat
+    itself, as where its answers take turns, and the first of each stretch would be the same few of them.
+
+    >>> spread(3, 3), len(spread(4, 10))
+    (array([0, 1, 2]), 4)
+    """
+    starts = np.arange(count + 1) * size // max(count, 1)
+    # Of a generator's methods random() is the one that gives the same numbers in every version of NumPy.
+    return starts[:-1] + (np.random.default_rng(0).random(count) * np.diff(starts)).astype(np.int64)
 
 
 def borders_of(task: Examples, layout: Layout) -> tuple[int, ...]:
@@ -147,8 +160,7 @@ def lengths_of(task: Examples, split: Split) -> Int[np.ndarray, "E"]:
 
 def _cut(layout: Layout, borders: tuple[int, ...], batch: Batch, lengths: np.ndarray) -> Batch:
     """A process's rows of a batch, padded as far as the lengths of the whole batch want it."""
-    kept = buckets.padded_length(borders, int(lengths.max()))
-    return batch if kept is None else layout.cut(batch, kept)
+    return layout.cut(batch, buckets.padded_length(borders, int(lengths.max())))
 
 
 def _bucketed(lengths: np.ndarray, borders: tuple[int, ...], batch_size: int, seed: int) -> grain.MapDataset:

@@ -35,6 +35,7 @@ FAMILIES = {
     "one task": stream_qa_report({}, 10, 200),
     "clicks": stream_qa_report({}, 2, 200, clicks=True, ranked=True),
     "stories": stream_qa_report({"place": ("early", "later", "all")}, 9, 200, candidates=True),
+    "choices": stream_qa_report({"place": ("early", "later", "all")}, 3, 200, candidates=True, choices=True),
     "learners": stream_qa_report({"half": PLACES["half"]}, 2, 200, clicks=True),
     "text": sequence_report({}, 10_000, 1, text=True),
     "recall": sequence_report({"length": ("64",), "length x pairs": ("64 x 1",)}, 64, 2),
@@ -48,6 +49,13 @@ FAMILIES = {
 def test_what_was_written_is_read_again(report):
     text = json.dumps(report.to_json(), allow_nan=False)
     assert Report.from_json(json.loads(text)) == report
+
+
+def test_several_choices_are_told_by_accuracy_and_the_answers_of_a_story_by_their_ranks():
+    told = {name: [column.name for column in FAMILIES[name].columns] for name in ("choices", "stories")}
+    assert told["choices"] == ["accuracy %", "early %", "later %", "MRR", "MRR of a guess"]
+    assert told["stories"] == ["MRR", "MRR of a guess", "early MRR", "later MRR", "accuracy %"]
+    assert [FAMILIES[name].first.name for name in ("choices", "stories")] == ["accuracy %", "MRR"]
 
 
 def test_every_kind_of_panel_can_be_read():

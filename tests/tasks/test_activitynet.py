@@ -72,6 +72,21 @@ def test_frames_are_evenly_spread_and_rare_answers_are_no_classes(raw, monkeypat
     assert found.rare == 2 and found.questions == {"train": 3, "valid": 6, "test": 6}
     kept = np.load(raw / "data" / "activitynet_qa" / "streams" / "test0.npy")
     assert kept.dtype == np.float32 and kept[:, 0].tolist() == [1, 17, 33]
+    made(raw, frames=1)
+    assert np.load(raw / "data" / "activitynet_qa" / "streams" / "test0.npy")[:, 0].tolist() == [17]
+
+
+@pytest.mark.parametrize("kind", ["q", "a"])
+@pytest.mark.parametrize("own", ["v_test0_0", None])
+def test_questions_without_an_id_of_their_own_are_refused(raw, kind, own):
+    path = raw / "dataset" / f"test_{kind}.json.gz"
+    found = json.loads(gzip.decompress(path.read_bytes()))
+    found[1] |= {"question_id": own}
+    if own is None:
+        del found[1]["question_id"]
+    path.write_bytes(gzip.compress(json.dumps(found).encode()))
+    with pytest.raises(MemjaxError, match="of test have no question_id of their own"):
+        made(raw)
 
 
 def test_what_was_prepared_before_is_replaced_and_stays_where_something_fails(raw):

@@ -15,9 +15,9 @@ def task(kind, **changes):
     return tasks.create(tasks.AlgorithmicSpec(**{"kind": kind, **SPEC, "seed": 0, **changes}))
 
 
-def rows(kind, split):
+def rows(kind, split, **changes):
     """Of every example: its inputs up to the last step that is asked, the bits that are, and where they begin."""
-    made = task(kind)
+    made = task(kind, **changes)
     batch = made.examples(split, np.arange(made.size(split)))
     tasks.check_batch(made.shape, batch)
     for inputs, bits, asked in zip(batch["inputs"], batch["bits"], batch["asked"], strict=True):
@@ -55,6 +55,15 @@ def test_associative_recall_says_the_item_after_the_one_that_is_asked_for(split)
         assert all(item[0, 4] == 1 and item[0, 5] == 0 for item in items) and query[0, 5] == shown[-1, 5] == 1
         found = [n for n, item in enumerate(items[:-1]) if (item[1:, :4] == query[1:, :4]).all()]
         assert found and any((items[n + 1][1:, :4] == said).all() for n in found)
+
+
+@pytest.mark.parametrize("bits", [1, 2])
+def test_no_item_that_comes_twice_is_asked_for_where_another_does_not(bits):
+    """Its successor would be a guess."""
+    for shown, _ in rows("associative_recall", "train", bits=bits):
+        *items, query = shown[:-1].reshape(-1, 4, bits + 2)[:, 1:, :bits]
+        often = [(np.array(items) == item).all((1, 2)).sum() for item in items]
+        assert (np.array(items) == query).all((1, 2)).sum() == 1 or 1 not in often[:-1]
 
 
 @pytest.mark.parametrize("kind", ["copy", "repeat_copy", "associative_recall"])

@@ -255,7 +255,8 @@ def test_what_is_left_out_is_said(both):
     long = [chars for *_, chars in stories(2, "test")[1] if chars > 200]
     assert len(long) == 2  # of 20
     said = "task 2: 10% of the questions are left out, as their facts alone have more than 200 characters"
-    assert both[0].notes == (said,)
+    learned = sum(chars <= 200 for *_, chars in stories(2, "train")[1])
+    assert both[0].notes == (f"{said}; {learned} are for training",)
 
 
 def test_sentences_end_at_marks_and_empty_lines_and_are_cut_where_they_are_too_long():

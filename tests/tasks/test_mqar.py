@@ -89,6 +89,12 @@ def test_distinct_numbers_are_uniform_in_every_place():
         assert np.abs(np.bincount(rows[:, place], minlength=5) / 30_000 - 0.2).max() < 0.01
 
 
+def test_the_most_targets_are_known_of_training_and_of_all():
+    task = mqar(cells="16x4,24x2", rows="5,5", test_cells="64x16")
+    assert (task.shape.asked, task.shape.asked_in_training) == (16, 4)
+    assert (every(task, "train")["target"] != NOTHING).sum(1).max() == 4
+
+
 def test_an_example_is_a_function_of_its_index():
     task = mqar()
     one, all_rows = task.examples("train", np.array([33])), every(task, "train")

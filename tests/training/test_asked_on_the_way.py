@@ -162,6 +162,15 @@ def test_the_same_stream_is_no_other_stream():
     assert batch["other_mask"].any((1, 2)).tolist() == [True, False, True]
 
 
+@pytest.mark.parametrize("width", [(), (4,)])
+def test_more_or_less_of_the_same_stream_is_no_other_stream(width):
+    items = jnp.arange(1, 7).reshape(3, 2, *[1] * len(width)) * jnp.ones(width, int)
+    mask = jnp.array([[[1, 1], [1, 0], [0, 0]], [[1, 1], [1, 1], [1, 1]], [[1, 1], [1, 1], [1, 1]]], bool)
+    stream = jnp.where(mask.reshape(3, 3, 2, *[1] * len(width)), jnp.stack([items, items, items + 1]), 0)
+    batch = of_other_rows({"stream": stream, "mask": mask})
+    assert batch["other_mask"].any((1, 2)).tolist() == [True, False, True]
+
+
 def test_a_split_is_measured_by_tags_of_its_questions(settings):
     prepared = prepare(from_mapping(settings()))
     model, task = build(prepared.config, Seen.shape), prepared.task

@@ -46,7 +46,8 @@ def test_long_streams_are_rounded_up_and_cost_little_more():
 
 
 def test_a_batch_is_padded_to_the_first_border_that_holds_it():
-    assert [padded_length((3, 8), longest) for longest in (1, 3, 4, 8, 9)] == [3, 3, 8, 8, None]
+    assert [padded_length((3, 8), longest) for longest in (1, 3, 4, 8, 9)] == [3, 3, 8, 8, 16]
+    assert padded_length((3, 8), 33) == 64  # longer than any of train: few shapes, and no more than twice as long
 
 
 def test_in_a_bucket_the_order_stays():

@@ -24,6 +24,7 @@ from memjax.experiments.stream_qa import (
     slot_cosines,
 )
 from memjax.memories import memorize
+from memjax.training.data import spread
 from memjax.training.effective_size import effective_size
 from memjax.training.evaluate import MetricSums, make_evaluator
 from memjax.training.experiment import _without_nan, versions
@@ -128,7 +129,18 @@ def test_a_limited_evaluation_is_that_of_the_examples_it_takes():
     _, rows = one_by_one("directly", "test")
     metrics = evaluate(params, "test", 9)
     assert metrics["examples"] == 9
-    np.testing.assert_allclose([metrics["accuracy"], metrics["answer_loss"]], rows[::4].mean(0), rtol=1e-5)
+    np.testing.assert_allclose([metrics["accuracy"], metrics["answer_loss"]], rows[spread(9, 36)].mean(0), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("count", "size"), [(1, 1), (5, 36), (36, 36), (9, 36), (1000, 6000)])
+def test_of_each_stretch_of_a_split_one_example_is_taken(count, size):
+    taken = spread(count, size)
+    assert (np.searchsorted(np.arange(1, count + 1) * size // count, taken, side="right") == np.arange(count)).all()
+
+
+def test_a_split_whose_answers_take_turns_is_not_asked_for_a_few_of_them_alone():
+    answers = np.bincount(spread(1000, 6000) % 30, minlength=30)
+    assert answers.min() > 10 and answers.max() < 60  # 33 each in the mean
 
 
 def changes_of(model, params, task, examples):
@@ -140,7 +152,7 @@ def test_slot_changes_are_the_distances_between_the_slots_before_and_after_each_
     task, model, params, _ = made()
     changes = changes_of(model, params, task, 5)
     assert np.shape(changes) == (task.shape.segments, 3)
-    indices = np.arange(5) * task.size("test") // 5
+    indices = spread(5, task.size("test"))
     batch = task.examples("test", indices)
     table = params["params"]["embed"]["embedding"]
     own = {"params": params["params"]["memory"]}
@@ -171,7 +183,7 @@ def test_slot_changes_leave_padding_out():
     padded = SimpleNamespace(shape=task.shape, notes=(), size=task.size, examples=examples)
     changes = changes_of(model, params, padded, 5)
     assert len(changes) == 5 and changes[gap] == [None] * 3
-    indices = np.arange(5) * task.size("test") // 5
+    indices = spread(5, task.size("test"))
     for t in (0, 1, 3, 4):
         alone = []
         for i in np.flatnonzero(real[:, t]):
@@ -183,7 +195,7 @@ def test_slot_changes_leave_padding_out():
 
 
 def slots_of(model, params, task, examples):
-    batch = task.examples("test", np.arange(examples) * task.size("test") // examples)
+    batch = task.examples("test", spread(examples, task.size("test")))
     memorize = jax.vmap(lambda stream, mask: model.apply(params, stream, mask, method="memorize")[0].values)
     return batch, np.asarray(jax.jit(memorize)(batch["stream"], batch["mask"]), np.float64)
 
@@ -199,7 +211,7 @@ def test_slot_cosines_are_those_of_what_depends_on_the_stream():
         ]
         expected[k, j] = np.mean(cosines)
     batch, indices = read_examples(task, layout_of(task), "test", 5)
-    assert indices.tolist() == [i * task.size("test") // 5 for i in range(5)]
+    assert indices.tolist() == spread(5, task.size("test")).tolist()
     np.testing.assert_allclose(slot_cosines(memorized(model, params, batch)), expected, atol=1e-3)
 
 

@@ -48,7 +48,9 @@ def sequence_recipe(config: SequenceConfig, task: SequenceTask) -> Recipe:
         config.model.impl != "pallas" or parts == config.training.microbatches,
         "config.model.impl=pallas is for one device; set it to closed_form, or run with one",
     )
-    objective = sequence_objective(model, shape.asked, config.model.chain, config.model.gate_cost)
+    objective = sequence_objective(
+        model, shape.asked_in_training or shape.asked, config.model.chain, config.model.gate_cost
+    )
     measure = partial(measure_sequence, model, shape.answer, BLOCK, shape.asked)
     phase = Phase("train", config.training.steps, partial(init_sequence, model), objective, measure)
 

@@ -157,8 +157,11 @@ def of_other_rows(batch: Example) -> Example:
         questions a stream has in the mean.
     """
     batch = batch | {f"other_{name}": jnp.roll(batch[name], 1, axis=0) for name in ("stream", "mask")}
-    # Two questions about one stream may be neighbours: what "never occurred" would be of the stream itself.
-    alike = (batch["stream"] == batch["other_stream"]).reshape(len(batch["stream"]), -1).all(1)
+    # Two questions about one stream may be neighbours, one of them after more of it: what "never occurred" would be of
+    # the stream itself. Only where both have an item can they differ.
+    differ = batch["stream"] != batch["other_stream"]
+    differ = differ.any(3) if differ.ndim > 3 else differ  # vectors
+    alike = ~(differ & batch["mask"] & batch["other_mask"]).any((1, 2))
     batch["other_mask"] &= ~alike[:, None, None]
     if "asked" in batch:
         mean = batch["asked"].sum((1, 2), dtype=jnp.float32).mean()

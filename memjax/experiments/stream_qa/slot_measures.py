@@ -9,7 +9,7 @@ from memjax.memories import Slots
 from memjax.models import MemoryModel
 from memjax.models.fragments import Among, as_ids, build_fragments
 from memjax.tasks import Task
-from memjax.training.data import Layout, evaluation_batches
+from memjax.training.data import Layout, evaluation_batches, spread
 from memjax.typing import Any, Batch, Params, Split
 
 SLOT_EXAMPLES = 64
@@ -25,7 +25,7 @@ def read_examples(task: Task, layout: Layout, split: Split, examples: int) -> tu
         examples: how many are read, spread evenly over the split; no more than there are.
     """
     batch, *_ = next(evaluation_batches(task, layout._replace(buckets=1), split, examples, examples))
-    return batch, np.arange(examples) * task.size(split) // examples
+    return batch, spread(examples, task.size(split))
 
 
 def memorized(model: MemoryModel, params: Params, batch: Batch) -> Slots:

@@ -45,8 +45,8 @@ COSINES = HeatMap(
 RECOLLECTED = Lines(
     "recollected",
     "What can be recollected, by age",
-    "The share of a segment's hidden items that the rehearser names first among all items, by how many segments were "
-    "written after it.",
+    "The share of a segment's hidden items that the rehearser names first, by how many segments were written after it: "
+    "among all items, or, where these are vectors, among those of the stream.",
     ("recollected",),
     "segments written after it",
     "recollected",
@@ -80,8 +80,12 @@ GUESSED = Column("MRR of a guess", ("mrr_chance",), "number", "higher")
 PLACES = tuple(
     Column(f"{place} MRR", ("tags", "place", place, "mrr"), "number", "higher") for place in ("early", "later")
 )
+RIGHT_BY_PLACE = tuple(
+    Column(f"{place} %", ("tags", "place", place, "accuracy"), "percent", "higher") for place in ("early", "later")
+)
+CHOSEN = "Accuracy: how often the right choice is first. "
 RECIPROCAL = "MRR: the mean of 1 / rank of the right candidate. A guess: in the mean over all orders of the candidates."
-BY_PLACES = " Early and later: by the half of the story in which the answer lies."
+BY_PLACES = " Early and later: by the half of the stream in which the answer lies."
 MEANING = "AUC: how often a question with yes scores above one with no."
 BY_HALVES = " Early and later: by halves of the streams."
 RANKING = (
@@ -99,10 +103,11 @@ def stream_qa_report(
     clicks: bool = False,
     ranked: bool = False,
     candidates: bool = False,
+    choices: bool = False,
 ) -> Report:
     """What a report shows of stream QA: early, later and all where the evidence has a place; the mean error of the
-    tasks where several are learned together; AUC where the answers are clicks, MRR where they are candidates; error and
-    accuracy otherwise.
+    tasks where several are learned together; AUC where the answers are clicks, MRR where they are candidates, but
+    accuracy where these are the choices of one question; error and accuracy otherwise.
 
     Args:
         tags: of the task's shape.
@@ -112,6 +117,7 @@ def stream_qa_report(
         clicks: whether the answers are.
         ranked: whether all items are ranked.
         candidates: whether the answers are.
+        choices: whether each question has candidates of its own.
     """
     guessing = {
         "accuracy": 1 / classes,
@@ -128,6 +134,9 @@ def stream_qa_report(
     if candidates:
         del guessing["accuracy"], guessing["answer_loss"]  # streams have more candidates or fewer
         meaning = RECIPROCAL + (BY_PLACES if "place" in tags else "")
+        if choices:
+            columns = (ACCURACY, *(RIGHT_BY_PLACE if "place" in tags else ()), MRR, GUESSED)
+            return Report(ACCURACY.name, columns, panels, CHOSEN + meaning, guessing, phases)
         columns = (MRR, GUESSED, *(PLACES if "place" in tags else ()), ACCURACY)
         return Report(MRR.name, columns, panels, meaning, guessing, phases)
     if "half" in tags:

@@ -85,7 +85,11 @@ def prepare(source: Path, features: Path, data_dir: Path, *, frames: int = 0) ->
 
 def _questions(source: Path, name: str) -> list[_Question]:
     questions, answers = (_rows(source, f"{name}_{kind}.json") for kind in "qa")
-    by_id = {str(row.get("question_id")): row for row in answers}
+    for kind, rows in (("question", questions), ("answer", answers)):
+        ids = Counter(str(row.get("question_id", "")) for row in rows)
+        twice = sorted(own for own, count in ids.items() if count > 1 or not own)
+        require(not twice, f"{source}: the {kind}s of {name} have no question_id of their own, such as {twice[:1]}")
+    by_id = {str(row["question_id"]): row for row in answers}
     found = []
     for row in questions:
         own = str(row.get("question_id"))
@@ -128,6 +132,7 @@ def _write(asked: dict[Split, list[_Question]], readers: Mapping[str, Read], fol
 def _kept(features: np.ndarray, frames: int) -> np.ndarray:
     places = np.arange(len(features))
     if 0 < frames < len(features):
-        places = np.linspace(0, len(features) - 1, frames).round().astype(int)
+        middle = np.array([len(features) // 2])
+        places = np.linspace(0, len(features) - 1, frames).round().astype(int) if frames > 1 else middle
     with np.errstate(over="ignore"):  # what is too large is refused as not finite
         return features[places].astype(np.float32)
