@@ -81,8 +81,8 @@ class Video:
     an example, with all of its questions at its end, no two in the same words. A frame is features of a fixed random
     convolution (patches of 5 x 5 pixels, ReLU): the maximum of each filter over the frame, which is nearly the same
     wherever a shape is, and the means of a sixteenth of them in 4 x 4 cells; less their mean, over their standard
-    deviation. Tags of a question: "type", and "place", whether the act of the answer is in the first half (`early`) or `later`;
-    `several` where all acts count.
+    deviation. Tags of a question: "type", and "place", whether the act of the answer is in the first half (`early`) or
+    `later`; `several` where all acts count.
 
     Attributes:
         spec: its settings.
