@@ -29,6 +29,10 @@ RECOMMENDATION = {
     "sasrec": ("system=sasrec", NEXT_ALONE),
     "gru4rec next item alone": ("system=gru4rec", NEXT_ALONE),
     "gru4rec as long": ("system=gru4rec", AS_SASREC),
+    **{
+        f"{name} no rehearsal as long": (f"memory={name}", (*AS_SASREC, *NO_REHEARSAL))
+        for name in ("mimn", "rehearsal")
+    },
     **OF_MEMORIES,
     **{name: (f"system={name}", ()) for name in ("caser", "rum", "rum_features")},
     "dien": ("system=dien", ASKED_ONCE),
