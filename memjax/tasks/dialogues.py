@@ -14,7 +14,7 @@ from memjax.errors import require
 from memjax.tasks.dialogue_files import Dialogue, read_dialogues
 from memjax.tasks.stream_task import Batch, Split, TaskShape, check_indices
 from memjax.tasks.word_neighbours import word_vectors
-from memjax.tasks.words import PAD, id_table, ids_of, known_words, pieces_of, words_of
+from memjax.tasks.words import PAD, id_table, ids_of, known_words, pieces_of, query_words, words_of
 from memjax.typing import SPLITS
 
 PLACES = ("early", "later", "unknown")
@@ -154,7 +154,7 @@ class Dialogues:
                 left_out["dialogues without words are"] += 1
                 continue
             for question in dialogue.questions:
-                query = ids_of(words_of(question.text), self._ids)
+                query = ids_of(query_words(question.text), self._ids)
                 choices = [ids_of(words_of(text)[: self.spec.answer_words], self._ids) for text in question.choices]
                 if not query or not all(choices):
                     left_out["questions without words, or with a choice without words, are"] += 1

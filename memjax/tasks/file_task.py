@@ -10,7 +10,7 @@ from memjax.checks import at_least, at_most
 from memjax.errors import MemjaxError, require
 from memjax.tasks.file_streams import QUESTIONS, FileQuestion, read_questions, read_streams
 from memjax.tasks.stream_task import Batch, Split, TaskShape, check_indices
-from memjax.tasks.words import composed, words_of
+from memjax.tasks.words import composed, query_words, words_of
 from memjax.typing import SPLITS
 
 NO_KIND = "none"
@@ -122,7 +122,7 @@ class FileTask:
             segments=-(-longest // spec.segment),
             segment=spec.segment,
             queries=len(self.vocabulary),
-            query_words=max(len(words_of(question.query)) for question in every),
+            query_words=max(len(query_words(question.query)) for question in every),
             answer="click" if clicks else "classes",
             classes=2 if clicks else len(self.answers),
             tags={"kind": tuple(kinds)} if kinds else {},

@@ -14,7 +14,7 @@ from memjax.errors import require
 from memjax.tasks.story_files import Story, read_stories
 from memjax.tasks.stream_task import Batch, Split, TaskShape, check_indices
 from memjax.tasks.word_neighbours import word_vectors
-from memjax.tasks.words import PAD, id_table, ids_of, known_words, sentences_of, words_of
+from memjax.tasks.words import PAD, id_table, ids_of, known_words, query_words, sentences_of, words_of
 from memjax.typing import SPLITS
 
 PLACES = ("early", "later", "several")
@@ -93,7 +93,7 @@ class Stories:
         self._texts = [np.array(ids_of(list(_words(story)), self._ids), np.int32) for story in stories["train"]]
         asked = [question for own in stories.values() for story in own for question in story.questions]
         self._kinds = sorted({question.kind for question in asked})
-        longest = max(1, *(len(words_of(question.text)) for question in asked))
+        longest = max(1, *(len(query_words(question.text)) for question in asked))
         left_out: Counter[str] = Counter()
         self._splits = {split: self._read(stories[split], longest, left_out) for split in SPLITS}
         self.notes = tuple(f"{count:,} {what} left out" for what, count in left_out.items())

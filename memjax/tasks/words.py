@@ -11,6 +11,7 @@ import numpy as np
 from memjax.errors import require
 
 PAD, UNKNOWN = 0, 1
+MOST_OF_A_QUERY = 512
 
 
 class _Kept(dict[int, str]):
@@ -41,6 +42,20 @@ def words_of(text: str) -> list[str]:
     """
     require(isinstance(text, str), f"a text is one string, not {type(text).__name__}")
     return unicodedata.normalize("NFC", text).lower().translate(_KEPT).split()
+
+
+def query_words(text: str) -> list[str]:
+    """The words of a question, to the longest of which all are padded.
+
+    Raises:
+        MemjaxError: for more than `MOST_OF_A_QUERY` words, which are no question.
+    """
+    found = words_of(text)
+    require(
+        len(found) <= MOST_OF_A_QUERY,
+        f"the question {text!r:.60} has {len(found):,} words; shorten it, {MOST_OF_A_QUERY} are the most",
+    )
+    return found
 
 
 def sentences_of(text: str, words: int) -> list[str]:

@@ -134,6 +134,7 @@ def test_tvqas_subtitles_are_the_turns_and_the_moment_says_where_the_answer_lies
         ({"test": "[[1]]"}, r"test.json, entry 0: it must be \[turns, questions, name\]"),
         ({"test": json.dumps([[TURNS, [{"question": "Q?"}], "x"]])}, "must have question, choice and answer"),
         ({"test": json.dumps([[TURNS, [ASKED[0] | {"answer": "No."}], "x"]])}, "an answer is none of its choices"),
+        ({"test": json.dumps([[TURNS, [ASKED[0] | {"question": "why " * 513}], "x"]])}, "has 513 words; shorten it"),
         ({"valid": "[]"}, "no dialogue with a question for valid"),
         ({"valid": json.dumps([[["..."], ASKED, "x"]])}, "no question with words for valid"),
     ],

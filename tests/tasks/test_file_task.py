@@ -271,6 +271,9 @@ def test_a_folder_that_lacks_something_is_one_clear_line(tmp_path, monkeypatch):
     write(tmp_path, [q | {"answer": "garden"} for q in questions])
     with pytest.raises(MemjaxError, match=r"all answers of train in .* are the same"):
         create(tmp_path)
+    write(tmp_path, [q | {"query": "why " * 513} for q in questions])
+    with pytest.raises(MemjaxError, match="has 513 words; shorten it, 512 are the most"):
+        create(tmp_path)
     (tmp_path / "questions.jsonl").write_text("")
     with pytest.raises(MemjaxError, match=r"questions\.jsonl has no questions"):
         create(tmp_path)

@@ -183,6 +183,7 @@ def test_the_layout_of_narrativeqa_is_read_by_its_sets_and_documents(tmp_path):
         (files() | {"y/questions/val/fox-val-questions.csv": "x"}, "fox-val-questions.csv is there twice"),
         (files() | {"x/section-stories/val/fox-train-story.csv": "section,text\n1,x"}, "1 stories in several splits"),
         (files(told=("...",)), "no story with two answers for train"),
+        (files(asked=(*ASKED, ("why " * 513, "a wolf", "action", "1", "local"))), "has 513 words; shorten it, 512 are"),
     ],
 )
 def test_an_archive_of_another_kind_is_one_clear_line(archive, members, message):
