@@ -38,8 +38,11 @@ RECOMMENDATION = {
     "dien": ("system=dien", ASKED_ONCE),
     "kept 20 segments": ("memory=rehearsal", ("--config.memory.time_constant=20.0",)),
 }
+ALL_SLOTS = ("--config.memory.slots=20",)  # of HPMN, which then had layers that are never written
 RECOMMENDATION |= {
-    f"{row} one view": (how, (*flags, *ONE_VIEW)) for row, (how, flags) in RECOMMENDATION.items() if row != "dien"
+    f"{row} one view": (how, (*flags, *ALL_SLOTS * row.startswith("hpmn"), *ONE_VIEW))
+    for row, (how, flags) in RECOMMENDATION.items()
+    if row != "dien"
 }
 # Rehearsal Memory's Tables 5 and 6, and Figure 2.
 OF_REHEARSAL = {

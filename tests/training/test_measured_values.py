@@ -21,7 +21,7 @@ from training.tallied import assert_tallied
 from memjax.config import MeshConfig
 from memjax.experiments.stream_qa import measure_answer
 from memjax.tasks.sequence import SequenceShape
-from memjax.training.data import Layout, same
+from memjax.training.data import Layout, same, spread
 from memjax.training.evaluate import MetricSums, make_evaluator
 from memjax.training.sharding import make_mesh
 
@@ -95,7 +95,7 @@ def test_every_example_of_a_split_counts_once_with_all_its_answers(what):
 def test_a_limit_takes_examples_from_the_whole_split(limit):
     task = TOLD["the last batch is not full"]
     count = min(limit, 21)
-    assert_tallied(evaluated(task, limit), task.tally([i * 21 // count for i in range(count)]))
+    assert_tallied(evaluated(task, limit), task.tally(spread(count, 21)))
 
 
 def test_a_pair_of_tags_is_counted_apart():
@@ -117,7 +117,7 @@ def test_predictions_come_in_order_and_answers_that_no_model_can_give_are_counte
         return told(params, example)._replace(prediction=example["place"], unknown=example["unknown"])
 
     evaluate = make_evaluator(measure, task, Layout(same), make_mesh(MeshConfig(-1, 1, 1, 1), BATCH), BATCH)
-    for limit, expected in ((None, np.arange(21)), (10, np.arange(10) * 21 // 10)):
+    for limit, expected in ((None, np.arange(21)), (10, spread(10, 21))):
         predictions = []
         metrics = evaluate(jnp.ones(()), "test", limit, predictions)
         assert np.concatenate(predictions).tolist() == expected.tolist()

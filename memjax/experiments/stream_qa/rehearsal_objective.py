@@ -158,11 +158,13 @@ def of_other_rows(batch: Example) -> Example:
     """
     batch = batch | {f"other_{name}": jnp.roll(batch[name], 1, axis=0) for name in ("stream", "mask")}
     # Two questions about one stream may be neighbours, one of them after more of it: what "never occurred" would be of
-    # the stream itself. Only where both have an item can they differ.
+    # the stream itself. So none is taken where the one is the other, or a part of it.
+    mask, other = batch["mask"], batch["other_mask"]
     differ = batch["stream"] != batch["other_stream"]
     differ = differ.any(3) if differ.ndim > 3 else differ  # vectors
-    alike = ~(differ & batch["mask"] & batch["other_mask"]).any((1, 2))
-    batch["other_mask"] &= ~alike[:, None, None]
+    within = ~(mask & ~other).any((1, 2)) | ~(other & ~mask).any((1, 2))
+    alike = within & ~(differ & mask & other).any((1, 2))
+    batch["other_mask"] = other & ~alike[:, None, None]
     if "asked" in batch:
         mean = batch["asked"].sum((1, 2), dtype=jnp.float32).mean()
         batch |= {"asked_mean": jnp.broadcast_to(mean, batch["asked"].shape[:1])}
