@@ -75,13 +75,9 @@ LEARNERS |= {
 }
 OF_GRU = {"Directly Reason": ("system=directly", ()), "Multi-Hop Reason": ("system=multi_hop", ())}
 KEPT_1 = ("--config.memory.time_constant=1.0",)
-# What learns a few hundred stories and dialogues by heart, tested with the parameters that were best in validation.
-SELECTED = ("--config.training.keep=best",)
 STORIES = {
     "AS Reader": ("system=as_reader", ()),
-    "AS Reader best in validation": ("system=as_reader", SELECTED),
     "E2E-MN": ("system=e2e_mn", ()),
-    "E2E-MN best in validation": ("system=e2e_mn", SELECTED),
     **OF_MEMORIES,
     **OF_GRU,
     **OF_REHEARSAL,
@@ -96,7 +92,6 @@ DIALOGUE = {
     "MSAN": ("system=msan", ()),
     **OF_MEMORIES,
     "E2E-MN": ("system=e2e_mn", ()),
-    "E2E-MN best in validation": ("system=e2e_mn", SELECTED),
     **OF_GRU,
 }
 BY_MASS, TRANSFORMER = ("--config.memory.normalize=mass",), ("--config.memory.encoder=transformer",)

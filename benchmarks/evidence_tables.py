@@ -122,7 +122,9 @@ def told_step(step: float) -> str:
 
 
 def steps_needed(memories: dict, small: dict) -> list[str]:
-    """After how many steps each memory had answered so many validation questions, in the mean over its seeds."""
+    """After how many steps each memory that was rehearsed had answered so many validation questions, in the mean over
+    its seeds.
+    """
     goals = (0.5, 0.8, 0.9, 0.95)
     head = [
         "memory, rehearsed",
@@ -136,7 +138,7 @@ def steps_needed(memories: dict, small: dict) -> list[str]:
     def first(row: str, goal: float) -> float:
         return first_step(curves.get(row, ()), goal)
 
-    names = sorted(memories_of(curves), key=lambda row: (first(row, 0.8), -curves[row][-1][1]))
+    names = sorted(memories_of(curves) & curves.keys(), key=lambda row: (first(row, 0.8), -curves[row][-1][1]))
     for memory in names:
         cells = [first(memory, goal) for goal in goals] + [first(f"{memory} no rehearsal", 0.8)]
         told = [told_step(step) for step in cells]
