@@ -5,6 +5,8 @@ from statistics import mean
 
 from tables_of_runs import by_row, of_tag, percent
 
+from memjax.memories import registry
+
 
 def evidence(found: dict) -> list[str]:
     """Accuracy by the half and the quarter of the stream that the evidence lies in."""
@@ -71,8 +73,8 @@ def every_memory(memories: dict, small: dict) -> dict[str, list[dict]]:
 
 
 def memories_of(rows: Iterable[str]) -> set[str]:
-    """Whose rows these are, rehearsed or not."""
-    return {row.removesuffix(" no rehearsal") for row in rows}
+    """Whose rows these are, rehearsed or not; without those of a memory with another setting."""
+    return {row.removesuffix(" no rehearsal") for row in rows} & registry.keys()
 
 
 def rehearsed(memories: dict, small: dict) -> list[str]:
