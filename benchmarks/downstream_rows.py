@@ -7,8 +7,6 @@ from memjax.memories import registry
 NO_REHEARSAL = (ABLATIONS["no rehearsal"],)
 # The most telling rows first.
 MEMORIES = ["rehearsal", *(name for name in registry if name != "rehearsal")]
-# Each user's stream, and the negatives that are asked of it, are the same in every pass.
-ONE_VIEW = ("--config.task.views=1",)
 OF_MEMORIES = {
     name + kind: (f"memory={name}", flags)
     for name in MEMORIES
@@ -28,6 +26,8 @@ RECOMMENDATION = {
     "gru4rec": ("system=gru4rec", ()),
     "sasrec": ("system=sasrec", NEXT_ALONE),
     "gru4rec next item alone": ("system=gru4rec", NEXT_ALONE),
+    # Each user's stream, and the negatives that are asked of it, are the same in every pass.
+    "gru4rec next item alone one view": ("system=gru4rec", (*NEXT_ALONE, "--config.task.views=1")),
     "gru4rec as long": ("system=gru4rec", AS_SASREC),
     **{
         f"{name} no rehearsal as long": (f"memory={name}", (*AS_SASREC, *NO_REHEARSAL))
@@ -37,12 +37,6 @@ RECOMMENDATION = {
     **{name: (f"system={name}", ()) for name in ("caser", "rum", "rum_features")},
     "dien": ("system=dien", ASKED_ONCE),
     "kept 20 segments": ("memory=rehearsal", ("--config.memory.time_constant=20.0",)),
-}
-ALL_SLOTS = ("--config.memory.slots=20",)  # of HPMN, which then had layers that are never written
-RECOMMENDATION |= {
-    f"{row} one view": (how, (*flags, *ALL_SLOTS * row.startswith("hpmn"), *ONE_VIEW))
-    for row, (how, flags) in RECOMMENDATION.items()
-    if row != "dien"
 }
 # Rehearsal Memory's Tables 5 and 6, and Figure 2.
 OF_REHEARSAL = {

@@ -121,10 +121,15 @@ class Clicks:
         enough = (counts >= spec.least).any()
         require(enough, f"{spec.file} has no user with {spec.least} items or more; lower config.task.least")
         require(kept.any(), f"{spec.file} has no user who left one of its {items} items untouched: nothing is to rank")
-        left_out = len(counts) - kept.sum()
-        told = f"{left_out:,} of {len(counts):,} users are left out: fewer than {spec.least} items, or all there are"
-        again = "users touch items again: all items are ranked; a negative is known by that it was never touched"
-        self.notes = (*log.notes, *[told] * bool(left_out), *[again] * self._again)
+        notes = [*log.notes]
+        if left_out := len(counts) - kept.sum():
+            few = f"fewer than {spec.least} items, or all there are"
+            notes.append(f"{left_out:,} of {len(counts):,} users are left out: {few}")
+        if self._again:
+            notes.append(
+                "users touch items again: all items are ranked; a negative is known by that it was never touched"
+            )
+        self.notes = tuple(notes)
 
         self._user, self._begin, self._count = np.flatnonzero(kept), log.begin[:-1][kept], counts[kept]
         self._touched, self._touched_from, self._touched_to = touched % items, bounds[:-1][kept], bounds[1:][kept]

@@ -51,9 +51,8 @@ class Document(NamedTuple):
 def scored_words(text: str) -> list[str]:
     """The words of a text by SQuAD's rule: lower case, ASCII punctuation taken out, split at white space.
 
-    Articles, which the rule does not score, are still among them, each by itself, as it takes them out of "the-wolf"
-    with a long dash too. Source: SQuAD (Rajpurkar et al. 2016, 1606.05250),
-    its evaluation.
+    Articles, which the rule does not score, are still among them, each as a word, also where other marks than ASCII's
+    join it to one. Source: SQuAD (Rajpurkar et al. 2016, 1606.05250), its evaluation.
 
     >>> scored_words("The king's horse -- it fled!")
     ['the', 'kings', 'horse', 'it', 'fled']

@@ -28,20 +28,24 @@ class StoryQuestion(NamedTuple):
         text: of it.
         answer: the first one that is given.
         kind: what is asked for, as the data set calls it; "" where it says nothing.
-        section: in which of the story's sections the answer begins, from 0; None of one that is a summary of several,
-            and where nobody says.
+        sections: in which of the story's sections the answer lies, from 0; none where nobody says.
+        local: whether it begins in the first of these, and is no summary of them.
         others: further answers that count as right.
         explicit: whether the answer is said to stand in the story.
-        sections: all sections that the data names for it.
     """
 
     text: str
     answer: str
     kind: str = ""
-    section: int | None = None
+    sections: tuple[int, ...] = ()
+    local: bool = False
     others: tuple[str, ...] = ()
     explicit: bool = False
-    sections: tuple[int, ...] = ()
+
+    @property
+    def section(self) -> int | None:
+        """In which section the answer begins; None of a summary, and where nobody says."""
+        return self.sections[0] if self.local else None
 
 
 class Story(NamedTuple):
@@ -112,9 +116,8 @@ def _question(row: Mapping[str, str], numbers: list[str]) -> StoryQuestion:
     explicit = row.get("ex-or-im1") == "explicit"
     named = [number.strip() for number in row["cor_section"].split(",")]
     sections = tuple(numbers.index(number) for number in named if number in numbers)
-    begins = row.get("local-or-sum", "local") == "local" and named[0] in numbers
-    section = numbers.index(named[0]) if begins else None
-    return StoryQuestion(row["question"], row["answer1"], row["attribute1"], section, others, explicit, sections)
+    local = row.get("local-or-sum", "local") == "local" and named[0] in numbers
+    return StoryQuestion(row["question"], row["answer1"], row["attribute1"], sections, local, others, explicit)
 
 
 def _narrative(path: Path) -> dict[Split, list[Story]]:

@@ -43,23 +43,23 @@ def keeping_best(
     with checkpoint.open_checkpoints(place, keep=checkpoint.Behind(saved)) as manager:
         for step in [step for step in manager.all_steps() if step > int(start.step)]:
             manager.delete(step)
-        highest, among = math.nan, None  # which nothing is above or below: the first is kept whatever it is
+        highest, among = math.nan, 0.0  # nothing is above NaN or below: the first is kept whatever it is
         if manager.all_steps():
             _, [kept] = checkpoint.restore(manager, start, mesh, "to keep the best from here on")
-            highest, among = kept["worth"], kept.get("examples")
+            highest, among = kept["worth"], kept.get("examples", 0)
         elif int(start.step):
             remark(f"up to step {int(start.step):,} no best in validation is kept: the best from here on will be")
 
         def keep(step: int, state: TrainState, metrics: Mapping[str, Any]) -> None:
             nonlocal highest, among
-            found, examples = worth(metrics), metrics.get("examples")
+            found, examples = worth(metrics), metrics.get("examples", 0)
             require(not math.isnan(found), "a validation has no result by which config.training.keep=best could go")
-            if among is not None and among != examples:
-                remark(f"validated on {examples:,} examples now, on {among:,} before: the best is that from here on")
+            if among and among != examples:
+                remark(f"validated on {examples:,} examples now, on {among:,.0f} before: the best is that from here on")
                 highest = math.nan
             among = examples
             if not found <= highest:
-                checkpoint.save(manager, step, state, [{"worth": found} | ({"examples": examples} if examples else {})])
+                checkpoint.save(manager, step, state, [{"worth": found, "examples": examples}])
                 highest = found
 
         yield keep

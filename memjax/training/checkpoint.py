@@ -137,7 +137,7 @@ def save(manager: ocp.CheckpointManager, step: int, state: TrainState, unlogged:
 
 
 def restore(
-    manager: ocp.CheckpointManager, like: TrainState, mesh: Mesh, deleted: str = ""
+    manager: ocp.CheckpointManager, like: TrainState, mesh: Mesh, deleted: str = "to start again"
 ) -> tuple[TrainState, Unlogged]:
     """The newest state that is whole; a remark on newer ones, which are damaged.
 
@@ -145,7 +145,7 @@ def restore(
         manager: of `open_checkpoints`.
         like: arrays or their shapes, as those of the state.
         mesh: on which the state is put.
-        deleted: what it is good for to delete a folder in which none is whole; to start again, if not given.
+        deleted: what for a folder in which none is whole may be deleted.
 
     Returns:
         The state, and the metrics that were not logged then.
@@ -174,7 +174,7 @@ def restore(
         return TrainState(**state), unlogged
     raise MemjaxError(
         f"checkpoint {steps[0]} in {manager.directory} is damaged or of another model ({damaged[0][1]}); "
-        f"give the run another folder, or delete {manager.directory} {deleted or 'to start again'}"
+        f"give the run another folder, or delete {manager.directory} {deleted}"
     )
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from memjax.training.data import Examples, Layout, evaluation_batches
+from memjax.training.data import Examples, Layout, evaluation_batches, spread
 from memjax.training.effective_size import effective_size
 from memjax.training.ranking_metrics import auc, auc_interval, by_user_interval, mrr
 from memjax.training.sharding import place_batch, replicated, rows_here
@@ -158,7 +158,8 @@ def make_evaluator(
         counted: list[dict[str, np.ndarray]] = []
         groups: np.ndarray | None = None
         if intervals and isinstance(task, WithGroups) and jax.process_count() == 1:
-            groups = np.asarray(task.groups(split))
+            size = task.size(split)
+            groups = np.asarray(task.groups(split))[spread(size if limit is None else min(limit, size), size)]
         for batch, weight, places in evaluation_batches(task, layout, split, batch_size, limit, rows):
             weighted = place_batch(mesh, {"weight": weight}, batch_size)
             part, predicted, each, of_examples = jax.device_get(

@@ -149,7 +149,8 @@ def evaluate(
         result[phase.name] = _without_nan(experiment.evaluators[phase.name](learned, split))
     result["metrics"] = _without_nan(result["metrics"])
     result["notes"] += [text for text in changed if text]
-    result["notes"] += [said] * bool(said)
+    if said:
+        result["notes"].append(said)
     if unknown := metrics.get("unknown_labels"):
         result["notes"].append(f"{unknown} of {metrics['answers']} answers are none that train has: they are errors")
     if metrics["diverged"]:

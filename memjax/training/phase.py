@@ -193,13 +193,13 @@ def load_phase(experiment: Experiment, folder: Path, phase: Phase) -> tuple[int,
     Raises:
         MemjaxError: if there is none.
     """
-    place, otherwise = checkpoint.place(folder, experiment.config.training.checkpoints) / phase.name, ""
+    place, advice = checkpoint.place(folder, experiment.config.training.checkpoints) / phase.name, {}
     if _best_steps(experiment, folder, phase):
         place = best_place(folder, experiment.config.training.checkpoints, phase.name)
-        otherwise = "to test the newest checkpoint"
+        advice = {"deleted": "to test the newest checkpoint"}
     like = jax.eval_shape(lambda: initial_state(experiment, phase))
     with checkpoint.open_checkpoints(place, create=False) as manager:
-        state, _ = checkpoint.restore(manager, like, experiment.mesh, otherwise)
+        state, _ = checkpoint.restore(manager, like, experiment.mesh, **advice)
     return int(state.step), state.params
 
 

@@ -122,6 +122,9 @@ def test_of_what_is_measured_beside_answers_the_interval_is_by_streams():
     expected = by_user_interval(np.mean, 2 * rows[:, 0], shared.groups("test"))
     assert metrics["sure_interval"] == pytest.approx(expected) and expected[0] < expected[1]
     assert "sure_interval" not in evaluate(params, "test")
+    some, taken = evaluate(params, "test", 20, intervals=True), spread(20, 36)
+    expected = by_user_interval(np.mean, 2 * rows[taken, 0], shared.groups("test")[taken])
+    assert some["sure_interval"] == pytest.approx(expected)
 
 
 def test_a_limited_evaluation_is_that_of_the_examples_it_takes():

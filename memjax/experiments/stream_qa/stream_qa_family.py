@@ -90,7 +90,7 @@ def stream_qa_recipe(config: StreamQAConfig, task: Task) -> Recipe:
         "clicks": task.shape.answer == "click",
         "ranked": isinstance(task, Ranked),
         "candidates": task.shape.answer == "candidates",
-        "choices": task.shape.questions is None,
+        "choices": task.shape.answer == "candidates" and task.shape.questions is None,
     }
     report = stream_qa_report(task.shape.tags, task.shape.classes, among, **told).to_json()
     notes = _nothing_to_choose(config, task.shape) + _begun_again(task, phases, training.batch_size)
