@@ -77,14 +77,15 @@ print(f"right answers: FIFO {found['base']['accuracy']:.3f}, learned {found['met
 # A row for each line, a column for each step. A line's bar begins behind the step at which it came and ends when it
 # goes; rings are the two lines that a question follows from, on a bar where the buffer has them.
 #
-# FIFO: every bar is five steps long, and most rings lie beside one.
+# FIFO: every bar is five steps long; six of the ten rings lie on one.
 
 # %%
 fifo = build_reader(config.model, task, "fifo")
 draw_buffer(watch(fifo, task, params, episode), "FIFO")
 
 # %% [markdown]
-# The learned policy: what repeats, or is not asked for, goes early, and lines that may still be needed stay.
+# The learned policy: what repeats, or is not asked for, goes early, and lines that may still be needed stay. In this
+# episode it holds as many as FIFO, other ones; over many it holds more.
 
 # %%
 learned = build_reader(config.model, task, "im")

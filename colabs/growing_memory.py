@@ -17,7 +17,7 @@
 #
 # A shop keeps one state of fixed size for each user, writes what was clicked today, and asks it at any time: which
 # items would this user click next? Here one user is followed through 320 clicks, and changes taste half way. What
-# would be recommended after 10, 40, 160 and 320 clicks, and which slots changed?
+# would be recommended after 8, 40, 160, 200 and 320 clicks, and which slots changed?
 #
 # In a clone of memjax: `pip install -e '.[train,colab]'`. About two minutes on a CPU.
 
@@ -92,7 +92,8 @@ print(f"{evaluation['state_bytes']:,} bytes for each user")
 # ## One user, as time goes by
 #
 # A user who was never seen in training: 160 clicks on kinds A and B, then 160 on kinds E and F. The state is written
-# segment by segment, and asked about all 120 items whenever we like; nothing that was read is kept.
+# segment by segment, and asked about all 120 items whenever we like; nothing that was read is kept. The model knows an
+# item by its place in `run.task.vocabulary`: item n is n - 1.
 
 # %%
 model, params = trained_model(folder / "run")

@@ -68,8 +68,8 @@ for name, value in zip(("stream", "answers", "places of the evidence"), draw(1))
 #
 # `MemoryModel` puts item embeddings, a question encoder and a reader around a memory. It has two methods: `memorize`
 # sees the stream, `answer` sees the slots and a question. Here they stand in a training step of our own: each stream is
-# written once and asked four times. This task is so small that the answer loss alone will do; longer streams need
-# rehearsal, which `memjax train` has.
+# written once and asked four times. The answer loss alone will do here; what rehearsal adds, and its losses in such a
+# loop, are in the notebook *What rehearsal changes*.
 
 # %%
 memory = memories.create("rehearsal", slots=8, width=32, segment=LENGTH, layers=1, heads=2)

@@ -25,6 +25,8 @@ BESIDE = (
     "memjax.experiments.prepare",
     "memjax.experiments.conversation",
     "memjax.experiments.family",
+    "memjax.models.fragments",
+    "memjax.models.rehearser",
     "memjax.plugins",
     "memjax.training.experiment",
     "memjax.training.phase",

@@ -49,10 +49,11 @@ class SurpriseSettings:
             is multiplied by 1 - momentum (its own: where momentum is more behind it, more is written). Or "write", one
             of these writes, as Titans prints it: a key that comes again once they are done is written with
             `rate / (1 - momentum)` in all, and beyond 2 the memory diverges. With gradient_at="chunk" always "token".
-        memory_layers: of each memory. More than 1, a deep memory, are a perceptron with a learned start; gradients are
-            per chunk then.
+        memory_layers: of each memory. More than 1, a deep memory, are a perceptron with a learned start; needs
+            `gradient_at="chunk"` (in MAC with `chunk=window`).
         expansion: a deep memory's hidden width, in widths of a head.
-        memory_norm: a layer norm behind the memory's last matrix, with a learned scale; such a memory is deep.
+        memory_norm: a layer norm behind the memory's last matrix, with a learned scale; such a memory is deep, and
+            needs the same.
         loss: what surprises: "l2", "huber" or "l3", as of `ops.surprise_linear`.
         decay_before_gradient: the gradient is taken at the memory that has forgotten already; for linear memories.
         decay: "token", a head forgets all of its memory alike; or "channel", each row of it, a channel of the keys, as
