@@ -6,7 +6,7 @@
     memjax train --config=configs/evidence.py:paper                  99.8 in 10 minutes of an H100; the paper's RM 28.4
     memjax train --config=configs/evidence.py:paper,discrete=1
     memjax train --config=configs/evidence.py:paper,system=directly  or multi_hop
-    memjax train --config=configs/evidence.py:paper,memory=continual the paper's CM: 28.4 / 31.7, discrete 22.1 / 25.0
+    memjax train --config=configs/evidence.py:paper,memory=continual  the paper's CM: 28.4 / 31.7, discrete 22.1 / 25.0
     memjax train --config=configs/evidence.py:small,printed=1        Rehearsal or Continual Memory as they are printed
     memjax train --config=configs/evidence.py:small,memory=surprise  Titans' memory in place of RM's, or at any size
     memjax train --config=configs/evidence.py:small,memory=dnc       or any other memory

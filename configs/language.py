@@ -1,7 +1,7 @@
 """Language models of sequence layers: the next word of the Penn Treebank, the next character of War and Peace.
 
     memjax train --config=configs/language.py:ptb --data_dir=FOLDER           FOLDER has ptb.zip
-    memjax train --config=configs/language.py:ptb,layer=mag --data_dir=FOLDER or attention, mac, mal
+    memjax train --config=configs/language.py:ptb,layer=mag --data_dir=FOLDER   or attention, mac, mal
     memjax train --config=configs/language.py:ptb,rule=titans_deep --data_dir=FOLDER    memories of two layers
     memjax train --config=configs/language.py:ptb,layer=memn2n --data_dir=FOLDER   End-To-End Memory Network, 6 hops
     memjax train --config=configs/language.py:characters --data_dir=FOLDER    FOLDER has warandpeace.txt.gz

@@ -75,8 +75,11 @@ def _run(arguments: list[str]) -> int:
         print(f"memjax: interrupted; {error}, and the same command goes on from there", file=sys.stderr)
         return INTERRUPTED
     except KeyboardInterrupt:
-        print("memjax: interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
+        print(f"memjax: interrupted; {program.what_next(arguments[0])}", file=sys.stderr)
         return INTERRUPTED
+    except program.Terminated:
+        print(f"memjax: asked to stop; {program.what_next(arguments[0])}", file=sys.stderr)
+        return TERMINATED
     except Preempted as error:
         print(f"memjax: asked to stop; {error}, and the same command goes on from there", file=sys.stderr)
         return TERMINATED
@@ -120,6 +123,7 @@ def run() -> NoReturn:
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as it is of what a script starts with "&"
         signal.signal(signal.SIGINT, _interrupt)
         program.leave_at_the_second_interrupt()
+    signal.signal(signal.SIGTERM, program.terminate)
     program.quiet_threads()
     status = main()
     try:
@@ -132,8 +136,9 @@ def run() -> NoReturn:
             print(f"memjax: {error}", file=sys.stderr)
         status = status or 2
         program.drop_output()
-    if status == INTERRUPTED:
-        # At once: XLA's threads that still compile would crash an interpreter that is taken down around them.
+    if status in (INTERRUPTED, TERMINATED) or (status and jax.distributed.is_initialized()):
+        # At once: XLA's threads that still compile, or wait for other processes, would crash or hang an interpreter
+        # that is taken down around them.
         os._exit(status)
     sys.exit(status)
 

@@ -86,12 +86,12 @@ def replace_folder(new: Path, path: Path, old: Path) -> None:
     for each in (*new.rglob("*"), new):
         _sync_at(each)
     replaced = path.exists()
-    if replaced:
-        path.rename(old)
     try:
-        new.rename(path)
-    except OSError:
         if replaced:
+            path.rename(old)
+        new.rename(path)
+    except BaseException:  # a Ctrl-C, too
+        if replaced and not path.exists() and old.exists():
             old.rename(path)
         raise
     _sync_at(path.parent)

@@ -16,7 +16,10 @@ from typing import Any
 from memjax.errors import MemjaxError, remark
 
 INTERRUPTED = 130  # the exit status of what was ended by Ctrl-C
-_LINE = b"memjax: interrupted; the same command goes on from the last checkpoint\n"
+
+
+class Terminated(BaseException):
+    """SIGTERM, where nothing has to be saved first: what is half written is taken away, and the process ends."""
 
 
 class Unread(Exception):
@@ -84,10 +87,22 @@ def drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def what_next(command: str) -> str:
+    """What a command does when it is given again after it was stopped."""
+    trains = command in ("train", "compare")
+    return "the same command goes on from the last checkpoint" if trains else "the same command begins again"
+
+
+def terminate(*_: object) -> None:
+    """SIGTERM."""
+    raise Terminated
+
+
 def leave(*_: object) -> None:
     """Ends the process as after a Ctrl-C, at once."""
     with contextlib.suppress(OSError):
-        os.write(2, _LINE)
+        command = "".join(sys.argv[1:2])
+        os.write(2, f"memjax: interrupted; {what_next(command)}\n".encode())
     os._exit(INTERRUPTED)
 
 

@@ -6,6 +6,7 @@ grows with what was written.
 """
 
 import math
+import os
 import stat
 import zipfile
 import zlib
@@ -238,10 +239,11 @@ def load(path: str | Path, model: MemoryModel, params: Params) -> State:
     places, structure = jax.tree_util.tree_flatten_with_path(like)
     names = {_name(place): leaf for place, leaf in places}
     try:
-        status = Path(path).stat()
-        require(stat.S_ISREG(status.st_mode), f"{path} holds no states: it is no regular file")
-        with zipfile.ZipFile(path) as archive:
-            _check_headers(path, archive, names, status.st_size)
+        regular = stat.S_ISREG(Path(path).stat().st_mode)  # looked at first: to open a pipe would wait for a writer
+        require(regular, f"{path} holds no states: it is no regular file")
+        # The file that was opened, and no other: `save` may put a new one into its place meanwhile.
+        with Path(path).open("rb") as file, zipfile.ZipFile(file) as archive:
+            _check_headers(path, archive, names, os.fstat(file.fileno()).st_size)
             found = {name: np.lib.format.read_array(archive.open(f"{name}.npy"), allow_pickle=False) for name in names}
     except FileNotFoundError:
         raise MemjaxError(f"there is no file {path}") from None

@@ -1,5 +1,6 @@
 """The command line: a whole run end to end, and one line for whatever a user can get wrong."""
 
+import ast
 import importlib.util
 import json
 import os
@@ -16,7 +17,8 @@ import pytest
 from training.tiny import CONFIGS, TINY, flags, mapping
 
 import memjax
-from memjax import cli, memories, tasks
+from memjax import cli, memories, program, tasks
+from memjax.commands import list_command
 from memjax.commands.evaluate_command import _changed, evaluation_file
 from memjax.commands.train_command import yardsticks
 from memjax.config.overrides import override
@@ -632,6 +634,34 @@ def test_what_there_is_is_listed(capsys):
     assert "update_heads=4" in out and "arrangement" in out
     assert "evidence.py" not in call(capsys, "list", "memories")[1]
     assert "memjax list takes configs, memories, tasks" in refused(capsys, "list", "memory")
+
+
+def test_what_stands_behind_a_listed_command_are_its_flags(capsys):
+    for file in (Path(memjax.__file__).parents[1] / "configs").glob("*.py"):
+        for line in (ast.get_docstring(ast.parse(file.read_text())) or "").splitlines():
+            if line.strip().startswith("memjax train "):
+                words = line.strip().partition("  ")[0].split()[2:]
+                assert words and all(word.startswith("--") for word in words), line
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, program.Terminated])
+def test_what_does_not_go_on_is_not_said_to(here, capsys, monkeypatch, stop):
+    def stopped(*_):
+        raise stop
+
+    monkeypatch.setattr(list_command, "make_console", stopped)
+    status, _, err = call(capsys, "list")
+    assert status == {KeyboardInterrupt: 130, program.Terminated: 143}[stop]
+    assert err.endswith("; the same command begins again\n") and err.count("\n") == 1
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_before_anything_is_tested(trained, capsys, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(runs.tempfile, "NamedTemporaryFile", refuse)
+    monkeypatch.setattr(experiment, "evaluate", None)
+    assert "cannot write to" in refused(capsys, "evaluate", trained)
 
 
 @pytest.mark.parametrize("command", ["--help", "--version"])

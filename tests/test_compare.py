@@ -136,6 +136,29 @@ def test_what_the_folder_holds_of_another_config_is_not_in_the_table(capsys, tmp
     assert "another config" in err and files(tmp_path) == before
 
 
+def test_a_run_that_was_trained_on_other_devices_is_finished(capsys, tmp_path, untrained):
+    command = ["compare", EVIDENCE, "--memories=ntm", "--rehearsal=with", *SIZES, f"--run={tmp_path}"]
+    assert call(capsys, *command)[0] == 0
+    status, out, err = call(capsys, *command, "--config.mesh.data=1", "--config.mesh.model=-1")
+    assert status == 0 and "ntm, seed 0: finished" in out and "report:" in out, err
+    assert untrained == ["ntm-0"]
+
+
+def test_what_another_comparison_has_finished_meanwhile_did_not_fail(capsys, tmp_path, untrained, monkeypatch):
+    train = experiment.train
+
+    def busy(prepared, folder, console):
+        train(prepared, folder, console)
+        experiment.evaluate(prepared, folder)
+        raise MemjaxError("it is being trained by another process")
+
+    monkeypatch.setattr(experiment, "train", busy)
+    status, _, err = call(
+        capsys, "compare", EVIDENCE, "--memories=ntm", "--rehearsal=with", *SIZES, f"--run={tmp_path}"
+    )
+    assert (status, err) == (0, "")
+
+
 def test_a_damaged_run_is_tested_again_and_hides_no_other(capsys, tmp_path, untrained):
     command = ["compare", EVIDENCE, TWO, "--rehearsal=with", *SIZES, f"--run={tmp_path}"]
     assert call(capsys, *command)[0] == 0

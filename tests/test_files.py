@@ -9,14 +9,17 @@ import json
 import math
 import os
 import resource
+import signal
 import stat
+import time
 
 import pytest
 
-from memjax import files
+from memjax import files, program
 from memjax.errors import MemjaxError
 from memjax.files import json_text, open_own, own_folder, read_entries, read_object, replace_folder, replacing
 from memjax.reporting import load_run
+from memjax.tasks.builders.new_folder import new_folder
 from memjax.training.runs import MetricsLog, locked, write_json
 from memjax.training.tensorboard import Events
 
@@ -122,6 +125,37 @@ def test_a_folder_takes_the_place_of_another_or_nothing_changes(tmp_path, monkey
     replace_folder(tmp_path / "b", tmp_path / "there", tmp_path / "old")
     assert (tmp_path / "there" / "deep" / "file").read_text() == "b"
     assert (tmp_path / "old" / "deep" / "file").read_text() == "a"
+
+
+@pytest.mark.parametrize("at", ["there", "b"])
+def test_a_folder_that_is_replaced_is_not_lost_at_a_ctrl_c(tmp_path, monkeypatch, at):
+    for name in ("there", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    rename = files.Path.rename
+
+    def interrupted(path, target):
+        rename(path, target)
+        if path.name == at:
+            raise KeyboardInterrupt
+        return target
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(files.Path, "rename", interrupted)
+        replace_folder(tmp_path / "b", tmp_path / "there", tmp_path / "old")
+    assert (tmp_path / "there" / "file").read_text() == at
+
+
+def test_what_is_prepared_leaves_nothing_half_written_when_it_is_asked_to_stop(tmp_path):
+    before = signal.signal(signal.SIGTERM, program.terminate)
+    try:
+        with pytest.raises(program.Terminated), new_folder(tmp_path / "data") as new:
+            (new / "file").write_text("half")
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(10)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert names(tmp_path) == []
 
 
 # Links, devices, and what somebody else has put there.

@@ -165,6 +165,22 @@ def test_states_come_back_from_a_file_to_the_bit_and_go_on(name, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["users.npz"]
 
 
+def test_a_file_that_is_replaced_while_it_is_opened_is_read_whole(tmp_path, monkeypatch):
+    model, params, *_ = made("rehearsal")
+    path, archive = tmp_path / "users.npz", streaming.zipfile.ZipFile
+    few, many = (streaming.start(model, params, count) for count in (2, 40))
+
+    def opened(file, *arguments, **options):
+        monkeypatch.setattr(streaming.zipfile, "ZipFile", archive)
+        streaming.save(path, many)
+        return archive(file, *arguments, **options)
+
+    streaming.save(path, few)
+    monkeypatch.setattr(streaming.zipfile, "ZipFile", opened)
+    assert_same(streaming.load(path, model, params), few)
+    assert_same(streaming.load(path, model, params), many)
+
+
 @pytest.mark.parametrize(
     ("rows", "words"),
     [

@@ -26,7 +26,7 @@ Trains several systems in turn and puts them into one table and one page. A fini
 --config: memories on the evidence task, configs/evidence.py:small.
 
   --of          which: all, or names with commas. Memories (--of=dnc,ntm) for tasks that ask a memory; layers for
-                sequences (--of=lmm,mag), cells for algorithmic tasks, policies for retention and mazes.
+                sequences (--of=lmm,mag), cells for algorithmic tasks, policies for retention, spans and mazes.
                 --memories is another name for it
   --rehearsal   with, without, or both: of memories, each is trained with and without rehearsal
   --seeds       how many seeds, from 0

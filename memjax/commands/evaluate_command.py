@@ -15,7 +15,7 @@ from memjax.experiments.arguments import place_data
 from memjax.experiments.prepare import prepare, read_run
 from memjax.experiments.reading import from_mapping, to_mapping
 from memjax.reporting import load_run, print_table
-from memjax.training import experiment
+from memjax.training import experiment, runs
 from memjax.training.compile_cache import keep_compiled
 from memjax.training.data_digests import WORDS
 from memjax.training.phase import Experiment, parameter_shapes
@@ -24,8 +24,9 @@ LONGEST = 100  # letters of a file's name that say how a run was evaluated
 USAGE = """\
 memjax evaluate RUN ... [--split=test] [--data_dir=FOLDER] [--config.task.KEY=VALUE ...] [--plugin=MODULE ...]
 
-Tests the newest checkpoint of each run again. With another split, other data or another length of the same task, what
-is found is kept beside the first evaluation, as evaluation-NAME.json, and shown by `memjax report`.
+Tests each run again: its newest checkpoint, or its best one where config.training.keep says so. With another split,
+other data or another length of the same task, what is found is kept beside the first evaluation, as
+evaluation-NAME.json, and shown by `memjax report`.
 
   --split                  train, valid or test
   --data_dir               where the task's data lies now
@@ -44,6 +45,8 @@ def run(arguments: Sequence[str]) -> None:
     folders = run_folders([a for a in arguments if a not in changes], values, "evaluate")
     keep_compiled(None)
     file = evaluation_file(values.split, values.data_dir, changes)
+    for folder in folders:
+        runs.require_writable(folder)  # before anything is tested
     for folder in folders:
         config = read_run(folder)
         changed = _changed(config, changes, values.data_dir)

@@ -16,7 +16,7 @@ from memjax.experiments.reading import family_of, read_config, resolved, to_mapp
 from memjax.reporting import load_run
 from memjax.training import checkpoint, experiment, runs
 from memjax.training.compile_cache import keep_compiled
-from memjax.training.processes import by_first, is_first, join
+from memjax.training.processes import by_first, everywhere, is_first, join, together
 
 USAGE = """\
 memjax train [--config=configs/FILE.py:VARIANT] [--config.KEY=VALUE ...] [--run=FOLDER] [--data_dir=FOLDER]
@@ -44,12 +44,17 @@ def run(arguments: Sequence[str]) -> None:
     """Runs the command."""
     launch, arguments = _read_launch(arguments)
     join(launch.distributed, launch.coordinator, launch.num_processes, launch.process_id)
+    with together():
+        _train(launch, arguments)
+
+
+def _train(launch: flags.FlagValues, arguments: Sequence[str]) -> None:
     keep_compiled(launch.compile_cache)
-    config, folder = read_settings(arguments)
+    config, folder = everywhere(lambda: read_settings(arguments))
     console = make_console(quiet=not is_first())
     place = checkpoint.place(folder, config.training.checkpoints)
     by_first(lambda: _check_folder(config, place, folder))  # before the task is made, which may take a minute
-    prepared = prepare(config)
+    prepared = everywhere(lambda: prepare(config))
     console.out(prepared.recipe.label, style="bold", end="")
     console.out(f" on {prepared.task_name}, in {folder}")
     for note in (*prepared.task.notes, *prepared.recipe.notes):

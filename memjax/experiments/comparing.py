@@ -8,7 +8,7 @@ from rich.console import Console
 
 from memjax.errors import TOO_LARGE, MemjaxError, is_too_large
 from memjax.experiments.prepare import prepare
-from memjax.experiments.reading import read_config
+from memjax.experiments.reading import read_config, to_mapping
 from memjax.training import experiment, runs
 from memjax.training.data_digests import changed_data
 
@@ -47,7 +47,8 @@ def check_all(plan: Sequence[Planned]) -> None:
 def is_finished(planned: Planned) -> bool:
     """Whether its folder holds this run, trained to its end and tested."""
     try:
-        return runs.is_whole(planned.folder) and read_config(planned.folder) == planned.config
+        held = to_mapping(read_config(planned.folder))
+        return runs.is_whole(planned.folder) and runs.is_same_run(held, to_mapping(planned.config))
     except MemjaxError:
         return False  # damaged: it is tested again
 
@@ -62,7 +63,7 @@ def train_all(plan: Sequence[Planned], console: Console) -> None:
     Raises:
         MemjaxError: after all of them, with what kept some from finishing.
     """
-    failures = []
+    failures: dict[Path, str] = {}
     for number, planned in enumerate(plan, 1):
         name = f"{planned.row}, seed {planned.seed}"
         if is_finished(planned):
@@ -80,6 +81,8 @@ def train_all(plan: Sequence[Planned], console: Console) -> None:
                 raise
             reason = error if isinstance(error, MemjaxError) else TOO_LARGE
             console.out(f"{name}: {reason}")
-            failures.append(f"{name} ({reason})")
-    if failures:
-        raise MemjaxError(f"not finished: {'; '.join(failures)}")
+            failures[planned.folder] = f"{name} ({reason})"
+    # What another comparison has finished meanwhile did not fail.
+    failed = [failures[each.folder] for each in plan if each.folder in failures and not is_finished(each)]
+    if failed:
+        raise MemjaxError(f"not finished: {'; '.join(failed)}")

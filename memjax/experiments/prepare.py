@@ -18,7 +18,7 @@ from memjax.experiments.reading import family_of, from_mapping, plugins_of, read
 from memjax.reporting.columns import result_worth
 from memjax.training.data_digests import changed_data
 from memjax.training.evaluate import make_evaluator
-from memjax.training.phase import Experiment, initial_state, load_phase, told_best
+from memjax.training.phase import Experiment, best_steps, initial_state, load_phase, told_best
 from memjax.training.sharding import make_mesh, row_parts
 from memjax.typing import Params
 
@@ -121,8 +121,9 @@ def trained_parameters(experiment: Experiment, folder: Path) -> Params:
     if changed := changed_data(experiment, folder):
         remark(f"{folder}: {changed}")
     last = experiment.phases[-1]
+    listed = best_steps(experiment, folder, last)
     found, params = load_phase(experiment, folder, last)
-    kept, said = told_best(experiment, folder, last, found)
+    kept, said = told_best(experiment, last, found, listed)
     if said and not kept:
         remark(f"{folder}: {said}")
     return params

@@ -40,7 +40,7 @@ def keeping_best(
     Yields:
         `keep(step, state, metrics)`, to be called after each validation.
     """
-    with checkpoint.open_checkpoints(place, keep=checkpoint.Behind(saved)) as manager:
+    with checkpoint.saving(place, checkpoint.Behind(saved)) as manager:
         for step in [step for step in manager.all_steps() if step > int(start.step)]:
             manager.delete(step)
         highest, among = math.nan, 0.0  # nothing is above NaN or below: the first is kept whatever it is

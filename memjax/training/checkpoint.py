@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from jax.sharding import Mesh
 
 from memjax.errors import MemjaxError, is_too_large, one_line, remark, require
 from memjax.files import own_folder
+from memjax.training.processes import PATIENCE, within
 from memjax.training.sharding import placed
 from memjax.training.step import TrainState
 from memjax.typing import Any, Array, PyTree
@@ -109,6 +111,27 @@ def open_checkpoints(
     return ocp.CheckpointManager(folder.resolve(), options=options, handler_registry=_handlers())
 
 
+@contextlib.contextmanager
+def saving(
+    folder: Path | epath.Path, keep: ocp.checkpoint_managers.LatestN | Behind = NEWEST
+) -> Iterator[ocp.CheckpointManager]:
+    """`open_checkpoints` for a phase that is trained.
+
+    To close it, processes wait for each other. One of several that has failed, as of a full disk, does not wait for
+    long: the others wait for it elsewhere, and nobody would be told of the failure.
+    """
+    manager = open_checkpoints(folder, keep=keep)
+    try:
+        yield manager
+    except BaseException:
+        if jax.process_count() == 1:
+            manager.close()
+        else:
+            within(PATIENCE, manager.close)
+        raise
+    manager.close()
+
+
 def _handlers() -> ocp.DefaultCheckpointHandlerRegistry:
     """What saves and restores the parts of a checkpoint: Orbax's own, but for `_LEAST_PART`."""
     arrays = ocp.type_handlers.ArrayHandler(min_slice_bytes_for_replica_parallel=_LEAST_PART)
@@ -176,6 +199,27 @@ def restore(
         f"checkpoint {steps[0]} in {manager.directory} is damaged or of another model ({damaged[0][1]}); "
         f"give the run another folder, or delete {manager.directory} {deleted}"
     )
+
+
+def read_newest(place: Path | epath.Path, like: TrainState, mesh: Mesh, **advice: str) -> TrainState:
+    """As `restore`, from a folder that a run may be saving into: what goes while it is listed is looked for again.
+
+    Args:
+        place: the folder.
+        like: as of `restore`.
+        mesh: as of `restore`.
+        **advice: as of `restore`.
+    """
+    for wait in (0.2, 1.0):
+        with contextlib.suppress(FileNotFoundError), open_checkpoints(place, create=False) as manager:
+            if manager.all_steps():
+                return restore(manager, like, mesh, **advice)[0]
+        time.sleep(wait)
+    try:
+        with open_checkpoints(place, create=False) as manager:
+            return restore(manager, like, mesh, **advice)[0]
+    except FileNotFoundError as error:
+        raise MemjaxError(f"cannot read checkpoints in {place} ({one_line(error)}); try again") from None
 
 
 def _read(manager: ocp.CheckpointManager, step: int, target: PyTree) -> tuple[dict[str, Any], Unlogged]:

@@ -1,6 +1,7 @@
 """A whole experiment: its phases one after another, then its test; all of it resumable."""
 
 import contextlib
+import json
 import math
 import platform
 import time
@@ -15,12 +16,12 @@ from etils import epath
 from rich.console import Console
 
 from memjax import __version__
-from memjax.errors import remark, require
+from memjax.errors import MemjaxError, remark, require
 from memjax.files import read_entries, writing
 from memjax.training import checkpoint, runs
-from memjax.training.data_digests import changed_data, keep_data_digests
-from memjax.training.phase import Experiment, load_phase, newest_step, run_phase, told_best
-from memjax.training.processes import by_first, devices, require_shared
+from memjax.training.data_digests import changed_data, data_digests, keep_data_digests
+from memjax.training.phase import Experiment, best_steps, load_phase, newest_step, run_phase, told_best
+from memjax.training.processes import by_first, devices, everywhere, of_first, require_shared
 from memjax.training.sharding import fetch
 from memjax.typing import Params, Split
 
@@ -43,6 +44,7 @@ def train(experiment: Experiment, folder: Path, console: Console, profile: bool 
         MemjaxError: for a folder that holds a run with another config or of other words, that another process trains in
             or that cannot be written to, and as `fit` does.
     """
+    require_alike(experiment)
     with contextlib.ExitStack() as held:
         by_first(lambda: held.enter_context(_taken(folder, experiment)))
         by_first(lambda: keep_data_digests(experiment, folder))
@@ -51,6 +53,23 @@ def train(experiment: Experiment, folder: Path, console: Console, profile: bool 
         for phase in experiment.phases:
             learned = run_phase(experiment, folder, phase, learned, console, profile)
         return learned
+
+
+def require_alike(experiment: Experiment) -> None:
+    """Raises `MemjaxError` in all processes unless they have one config and one data: they would train apart."""
+    if jax.process_count() == 1:
+        return
+    data = {"data": data_digests(experiment)}
+    own = {"config": runs.compared(experiment.settings) | {"mesh": experiment.settings["mesh"]}}
+    first = of_first(own | data)
+
+    def look() -> None:
+        for key, theirs, ours in runs.differences(first, json.loads(json.dumps(own | data))):
+            other = f"{key} is {ours!r} here and {theirs!r} in the first process"
+            told = "its data is another than that of the first process" if key.startswith("data.") else other
+            raise MemjaxError(f"{told}; give all processes the same")
+
+    everywhere(look)
 
 
 @contextlib.contextmanager
@@ -118,8 +137,9 @@ def evaluate(
     began = time.perf_counter()
     changed: list[str] = []
     by_first(lambda: changed.append(changed_data(experiment, folder)))
+    listed = best_steps(experiment, folder, last)
     found, params = load_phase(experiment, folder, last)
-    kept, said = told_best(experiment, folder, last, found)
+    kept, said = told_best(experiment, last, found, listed)
     best = {"best_step": found} if kept else {}
     predictions: list[np.ndarray] = []
     metrics = experiment.evaluators[last.name](params, split, predictions=predictions, intervals=True)

@@ -47,6 +47,8 @@ class Fit(NamedTuple):
         config: how often to log, to validate and to save; batch size and seed.
         mesh: where all of it is computed.
         worth: of a validation, how good it is, where the best is kept; None where it is not.
+        before: how many steps the phases before it have: by a number that rises through all of a run several processes
+            agree on where to stop.
     """
 
     folder: Path
@@ -60,6 +62,7 @@ class Fit(NamedTuple):
     config: TrainingConfig
     mesh: Mesh
     worth: Worth | None = None
+    before: int = 0
 
 
 def fit(job: Fit, state: TrainState, console: Console, profile: bool = False) -> TrainState:
@@ -88,7 +91,7 @@ def fit(job: Fit, state: TrainState, console: Console, profile: bool = False) ->
     with (
         writing(folder),
         contextlib.closing(MetricsLog(folder, phase) if is_first() else NoLog()) as log,
-        checkpoint.open_checkpoints(checkpoint.place(folder, config.checkpoints) / phase) as manager,
+        checkpoint.saving(checkpoint.place(folder, config.checkpoints) / phase) as manager,
         _progress(console) as progress,
         _signals() as stop,
         contextlib.ExitStack() as opened,
@@ -133,7 +136,7 @@ def fit(job: Fit, state: TrainState, console: Console, profile: bool = False) ->
             if previous:
                 unlogged.append(_fetched(previous, phase, manager))
             # Several processes agree on a step at which all of them stop.
-            stopping = manager.reached_preemption(step) if jax.process_count() > 1 else stop.asked
+            stopping = manager.reached_preemption(job.before + step) if jax.process_count() > 1 else stop.asked
             saving = step % config.checkpoint_every == 0 or step == steps or stopping
             logging = step % config.log_every == 0 or step == steps
             if saving or logging:

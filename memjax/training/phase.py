@@ -173,6 +173,7 @@ def run_phase(
         config=training,
         mesh=mesh,
         worth=experiment.worth if experiment.keeps_best(phase) else None,
+        before=sum(each.steps for each in experiment.phases[: experiment.phases.index(phase)]),
     )
     state = fit(job, jax.jit(begin, out_shardings=places)(frozen), console, profile)
     return load_phase(experiment, folder, phase)[1] if experiment.keeps_best(phase) else state.params
@@ -194,34 +195,32 @@ def load_phase(experiment: Experiment, folder: Path, phase: Phase) -> tuple[int,
         MemjaxError: if there is none.
     """
     place, advice = checkpoint.place(folder, experiment.config.training.checkpoints) / phase.name, {}
-    if _best_steps(experiment, folder, phase):
+    if best_steps(experiment, folder, phase):
         place = best_place(folder, experiment.config.training.checkpoints, phase.name)
         advice = {"deleted": "to test the newest checkpoint"}
     like = jax.eval_shape(lambda: initial_state(experiment, phase))
-    with checkpoint.open_checkpoints(place, create=False) as manager:
-        state, _ = checkpoint.restore(manager, like, experiment.mesh, **advice)
+    state = checkpoint.read_newest(place, like, experiment.mesh, **advice)
     return int(state.step), state.params
 
 
-def told_best(experiment: Experiment, folder: Path, phase: Phase, found: int) -> tuple[bool, str]:
+def told_best(experiment: Experiment, phase: Phase, found: int, listed: list[int]) -> tuple[bool, str]:
     """Whether parameters are the best in validation; and what is to be said of that: nothing, where none are kept.
 
     Args:
         experiment: that of the run.
-        folder: of the run.
         phase: of the experiment.
         found: the step of the parameters, as of `load_phase`.
+        listed: as of `best_steps`, before they were loaded: a run that goes on may save better ones meanwhile.
     """
     if not experiment.keeps_best(phase):
         return False, ""
-    steps = _best_steps(experiment, folder, phase)
-    if not steps:
+    if not listed:
         return False, f"no best in validation is kept: these are the newest parameters, of step {found:,}"
     told = f"tested with the parameters of step {found:,}, the best in validation"
-    return True, told if found == max(steps) else f"{told} but for step {max(steps):,}, whose checkpoint is damaged"
+    return True, told if found >= max(listed) else f"{told} but for step {max(listed):,}, whose checkpoint is damaged"
 
 
-def _best_steps(experiment: Experiment, folder: Path, phase: Phase) -> list[int]:
+def best_steps(experiment: Experiment, folder: Path, phase: Phase) -> list[int]:
     """Of which steps a best checkpoint is kept, whole or damaged."""
     if not experiment.keeps_best(phase):
         return []

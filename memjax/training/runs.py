@@ -5,6 +5,7 @@ import fcntl
 import json
 import math
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,9 +19,11 @@ from memjax.training.tensorboard import Events
 AnyPath: TypeAlias = Path | epath.Path  # local, or in a bucket
 Settings: TypeAlias = Mapping[str, Any]
 
-# What may be changed after the first checkpoint: how far a run goes, and how often it looks and saves.
+# What may be changed after the first checkpoint: how far a run goes, how often it looks and saves, and in how many
+# parts it reads a batch, which other devices may ask for.
 FREE = {
-    f"training.{name}" for name in ("steps", "log_every", "validate_every", "validate_examples", "checkpoint_every")
+    f"training.{name}"
+    for name in ("steps", "log_every", "validate_every", "validate_examples", "checkpoint_every", "microbatches")
 }
 SUMMED = ("config", "data", "evaluation")  # the files of a run that begin like this have a sum
 
@@ -34,6 +37,12 @@ def write_json(path: AnyPath, value: Any) -> None:
         return
     with replacing(Path(path)) as file:
         file.write(text.encode())
+
+
+def require_writable(folder: Path) -> None:
+    """Raises `MemjaxError` unless a file can be written into a folder."""
+    with writing(folder), tempfile.NamedTemporaryFile(dir=folder, prefix="."):
+        pass
 
 
 @contextlib.contextmanager
@@ -104,7 +113,7 @@ def check_changes(settings: Settings, resolved: Callable[[Settings], Settings], 
         except MemjaxError as error:
             path = folder / "config.json"
             raise MemjaxError(f"{path} is no config of this version ({error}); give another --run") from None
-        for key, own, asked in _differences(_compared(held), _compared(settings), ""):
+        for key, own, asked in differences(compared(held), compared(settings)):
             changed[key] = f"config.{key} is {asked!r} now, it was {own!r}"
             require(
                 key in FREE or not any(map(has_checkpoint, folders)),
@@ -131,20 +140,25 @@ def _of_other_steps(own: int, asked: int, decay: int, *folders: AnyPath) -> str:
     return f"{begun}, as it would not in a run of {asked:,} steps"
 
 
-def _compared(settings: Settings) -> dict[str, Any]:
+def is_same_run(held: Settings, asked: Settings) -> bool:
+    """Whether settings are those of one run, wherever it is computed."""
+    return compared(held) == compared(asked)
+
+
+def compared(settings: Settings) -> dict[str, Any]:
     """Without what is no part of what a run computes: its devices, where its data lies, what brought its parts."""
     task = {key: value for key, value in settings["task"].items() if key != "data_dir"}
     return {key: value for key, value in settings.items() if key not in ("mesh", "plugins")} | {"task": task}
 
 
-def _differences(own: Any, asked: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+def differences(own: Any, asked: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
     """The settings that are others: by name, what they are there, and here."""
     if not (isinstance(own, Mapping) and isinstance(asked, Mapping)):
         if own != asked:
             yield path.removeprefix("."), own, asked
         return
     for key in dict.fromkeys((*own, *asked)):
-        yield from _differences(own.get(key), asked.get(key), f"{path}.{key}")
+        yield from differences(own.get(key), asked.get(key), f"{path}.{key}")
 
 
 def read_settings(folder: AnyPath) -> dict[str, Any]:

@@ -6,6 +6,7 @@ left there; the best so far forgotten when a run goes on; `evaluate` with the ne
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +21,7 @@ from memjax.experiments.prepare import trained_model
 from memjax.reporting import load_run
 from memjax.reporting.columns import result_worth
 from memjax.training import checkpoint
+from memjax.training.phase import told_best
 
 OFTEN = {"validate_every": 1, "checkpoint_every": 3}
 
@@ -214,6 +216,12 @@ def test_a_best_that_is_gone_is_not_said_to_be_tested(trained, tmp_path, capsys)
     capsys.readouterr()
     trained_model(copy)
     assert told in capsys.readouterr().err
+
+
+def test_a_better_one_that_was_saved_while_it_was_read_is_no_damage(unchecked):
+    kept = SimpleNamespace(keeps_best=lambda _: True)
+    assert "damaged" not in told_best(kept, None, 400, [200, 300])[1]
+    assert "step 300, whose checkpoint is damaged" in told_best(kept, None, 200, [200, 300])[1]
 
 
 def test_a_best_that_is_damaged_is_said_to_be(trained, tmp_path, capfd):

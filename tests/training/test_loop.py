@@ -324,6 +324,24 @@ def test_a_run_without_a_checkpoint_is_one_line(tmp_path):
         checkpoint.restore(manager, init_state({"w": jnp.zeros(20)}, stepper()[0]), mesh())
 
 
+def test_what_goes_while_it_is_listed_is_looked_for_again(tmp_path, monkeypatch):
+    state = run(tmp_path / "run", steps=2)
+    like, opened, tried = jax.eval_shape(lambda: state), checkpoint.open_checkpoints, []
+
+    def gone(*arguments, **options):
+        tried.append(1)
+        if len(tried) < 3 or len(tried) > 3:
+            raise FileNotFoundError("commit_timestamp")
+        return opened(*arguments, **options)
+
+    monkeypatch.setattr(checkpoint, "open_checkpoints", gone)
+    monkeypatch.setattr(checkpoint.time, "sleep", lambda _: None)
+    place = tmp_path / "run" / "train"
+    assert_same(checkpoint.read_newest(place, like, mesh()), state)
+    with pytest.raises(MemjaxError, match=r"cannot read checkpoints in .* try again"):
+        checkpoint.read_newest(place, like, mesh())
+
+
 def test_a_folder_of_checkpoints_that_cannot_be_made_is_one_line_at_once(tmp_path):
     (tmp_path / "train").write_text("mine")
     with pytest.raises(MemjaxError, match="cannot write to"), runs.writing(tmp_path):
@@ -366,6 +384,13 @@ def test_a_run_folder_is_taken_up_by_the_same_config_alone(tmp_path):
     assert "\n" not in str(caught.value)
     assert (folder / "config.json").read_text() == before
     assert sorted(path.name for path in folder.iterdir()) == ["config.json", "train"]
+
+
+def test_a_run_goes_on_with_other_microbatches_and_says_so(tmp_path, capsys):
+    open_run(tiny(), tmp_path)
+    (tmp_path / "train" / "2").mkdir(parents=True)
+    open_run(tiny(training__microbatches=2), tmp_path)
+    assert "config.training.microbatches is 2 now, it was 1" in capsys.readouterr().err
 
 
 def test_before_the_first_checkpoint_any_setting_may_be_changed_and_is_told(tmp_path, capsys):

@@ -6,6 +6,7 @@ Slips that were tried: a checkpoint that holds the list of metrics itself, to wh
 
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -19,6 +20,7 @@ from training.tiny import CONFIGS, TINY, flags
 
 from memjax.errors import MemjaxError
 from memjax.tasks.builders import babi_records
+from memjax.training import processes
 from memjax.training.processes import join
 
 SIZES = {"rehearsal.sampler": "random", "training.steps": 6, "training.checkpoint_every": 2, "training.batch_size": 8}
@@ -48,12 +50,14 @@ def finish(process, status=0):
     return output
 
 
-def start_two(*folders, extra=(), **changes):
+def start_two(*folders, extra=(), second=(), **changes):
+    """Two processes, and what the second is told besides."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
     both = [f"--coordinator=localhost:{port}", "--num_processes=2", *extra]
-    return [start(folders[i % len(folders)], *both, f"--process_id={i}", devices=4, **changes) for i in range(2)]
+    own = [["--process_id=0"], ["--process_id=1", *second]]
+    return [start(folders[i % len(folders)], *both, *own[i], devices=4, **changes) for i in range(2)]
 
 
 def log(folder):
@@ -188,6 +192,67 @@ def test_processes_that_share_nothing_are_all_told_so(tmp_path):
     for process in start_two(*folders):
         assert "not every process sees what the first one writes" in finish(process, 2)
     assert not any(folder.exists() for folder in folders)
+
+
+def test_processes_of_another_config_or_other_data_are_all_told_so(tmp_path):
+    for changes, words in (
+        (["--config.optimizer.learning_rate=0.1"], "config.optimizer.learning_rate is 0.1 here and 0.001 in the first"),
+        (["--config.training.steps=9"], "config.training.steps is 9 here and 6 in the first process"),
+        (["--config.training.batchsize=8"], "did you mean"),
+    ):
+        first, second = (finish(process, 2) for process in start_two(tmp_path / "run", second=changes))
+        for output, begin in ((first, "memjax: process 1: "), (second, "memjax: ")):
+            *_, told = (line for line in output.splitlines() if line.startswith("memjax: "))  # before it: "waiting for"
+            assert told.startswith(begin) and words in told and "Traceback" not in output, output
+        assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_processes_that_are_stopped_between_two_phases_stop_there_and_go_on(tmp_path):
+    settings = {"rehearsal__sampler": "history", "training__sampler_steps": 4, "training__steps": 200}
+    processes = start_two(tmp_path / "run", **settings)
+    seen = []
+    while not any("train: compiling" in line for line in seen):
+        seen.append(processes[0].stdout.readline())
+        assert seen[-1], "".join(seen)
+    for process in processes:
+        process.send_signal(signal.SIGTERM)
+    for process in processes:
+        output = finish(process, 143)
+    assert "is saved, and the same command goes on from there" in output
+    saved = [int(name) for name in names(tmp_path / "run" / "train") if name.isdigit()]
+    assert saved and max(saved) < 100
+
+
+@pytest.mark.slow
+def test_where_the_disk_of_the_first_process_is_full_both_end_and_it_says_so(tmp_path):
+    processes = start_two(tmp_path / "run", training__steps=2000)
+    while not any(name.isdigit() for name in names(tmp_path / "run" / "train")):
+        assert processes[0].poll() is None
+        time.sleep(0.1)
+    resource.prlimit(processes[0].pid, resource.RLIMIT_FSIZE, (2000, 2000))
+    assert "cannot write to" in finish(processes[0], 2)
+    processes[1].communicate(timeout=200)
+    assert processes[1].returncode not in (None, 0)
+
+
+def test_a_port_that_is_taken_is_one_line():
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(MemjaxError, match=f"port {port} of --coordinator: .*; give another port"):
+            join(coordinator=f"localhost:{port}", num_processes=2, process_id=0)
+
+
+def test_a_first_process_that_never_comes_is_one_line(capsys, monkeypatch):
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    monkeypatch.setattr(processes, "COMING", 1)
+    with pytest.raises(MemjaxError, match=f"no process is at --coordinator=localhost:{port}"):
+        join(coordinator=f"localhost:{port}", num_processes=2, process_id=1)
+    assert capsys.readouterr().err.count("waiting for the first process") == 1
 
 
 @pytest.mark.parametrize("where", ["localhost", "localhost:abc", ":80", "localhost:0", "localhost:99999"])
