@@ -19,6 +19,7 @@ LARGEST_STEP = 2**31 - 1
 _OWN = os.O_NOFOLLOW | os.O_CLOEXEC
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REFUSALS = (*_FULL, errno.EROFS, errno.EACCES, errno.EIO)
+_NUL = "null byte", "null character"  # in what Python 3.11 and later ones say of a path with one
 _UNSYNCED = (errno.EINVAL, errno.ENOTSUP)  # of file systems that keep nothing back
 
 
@@ -32,7 +33,7 @@ def writing(path: object) -> Iterator[None]:
     except (RuntimeError, ValueError) as error:
         # What TensorStore, below Orbax, and array_record, below TFDS, say of a full disk.
         known = next((words for words in map(os.strerror, _REFUSALS) if words in str(error)), "")
-        other = isinstance(error, ValueError) and any(words in str(error) for words in ("writing", "null byte"))
+        other = isinstance(error, ValueError) and any(words in str(error) for words in ("writing", *_NUL))
         if isinstance(error, MemjaxError) or not (known or other):
             raise
         reason = known or one_line(error)
