@@ -57,8 +57,8 @@ def join(
     require(valid, f"--coordinator={coordinator} must be HOST:PORT, with a port from 1 to 65535")
     below = num_processes is None or process_id is None or 0 <= process_id < num_processes
     require(below, f"--process_id={process_id} must be below --num_processes={num_processes}")
-    if coordinator is not None:
-        _reach_first(host, int(port), process_id == 0)
+    if coordinator is not None and process_id is not None:
+        _reach_first(host.strip("[]"), int(port), process_id == 0)
     try:
         jax.distributed.initialize(*said)
     except (RuntimeError, ValueError) as error:
