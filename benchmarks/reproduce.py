@@ -162,7 +162,8 @@ def main() -> None:
     args = parser.parse_args()
     runs = args.runs or Path("runs") / args.table
     out = ROOT / "results" / f"{args.table}.json"
-    wanted = commands(args.table, args.seeds or SEEDS.get(args.table, 1), args.data_dir)
+    seeds = args.seeds or SEEDS.get(args.table, 1)
+    wanted = commands(args.table, seeds, args.data_dir)
     done = json.loads(out.read_text())["runs"] if out.exists() else {}
     only = [row for row in args.only.split(",") if row]
     rows, failed = list(dict.fromkeys(row for row, _ in wanted)), []
@@ -178,7 +179,7 @@ def main() -> None:
         train = [sys.executable, "-m", "memjax.cli", "train", f"--run={folder}", *shlex.split(command)]
         if subprocess.run(train).returncode:
             failed.append(run_name(row, seed))
-    collect(args.table, runs, wanted, out)
+    collect(args.table, runs, commands(args.table, seeds, "data"), out)  # no machine's path is kept
     if failed:
         sys.exit(f"not trained to the end: {', '.join(failed)}")
 

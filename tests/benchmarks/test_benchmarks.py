@@ -1,6 +1,7 @@
 import importlib.util
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -67,6 +68,11 @@ def test_no_hour_of_results_is_thrown_away(reproduce):
         for (row, seed), command in wanted.items():
             entry = runs.get(reproduce.run_name(row, seed))
             assert entry is None or reproduce.is_known(entry, reproduce.config_of(command)), (table, row, seed)
+
+
+def test_no_result_names_a_place_of_the_machine_that_made_it():
+    for file in (ROOT / "results").glob("*.json"):
+        assert not re.findall(r"[ =\"](?:/|~/|file:)[\w./-]+", file.read_text()), file.name
 
 
 def test_a_result_of_before_a_setting_was_there_is_known(reproduce):
