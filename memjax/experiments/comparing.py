@@ -63,7 +63,7 @@ def train_all(plan: Sequence[Planned], console: Console) -> None:
     Raises:
         MemjaxError: after all of them, with what kept some from finishing.
     """
-    failures: dict[Path, str] = {}
+    failures = []
     for number, planned in enumerate(plan, 1):
         name = f"{planned.row}, seed {planned.seed}"
         if is_finished(planned):
@@ -81,8 +81,8 @@ def train_all(plan: Sequence[Planned], console: Console) -> None:
                 raise
             reason = error if isinstance(error, MemjaxError) else TOO_LARGE
             console.out(f"{name}: {reason}")
-            failures[planned.folder] = f"{name} ({reason})"
+            failures.append((planned, f"{name} ({reason})"))
     # What another comparison has finished meanwhile did not fail.
-    failed = [failures[each.folder] for each in plan if each.folder in failures and not is_finished(each)]
+    failed = [told for planned, told in failures if not is_finished(planned)]
     if failed:
         raise MemjaxError(f"not finished: {'; '.join(failed)}")

@@ -59,12 +59,12 @@ def require_alike(experiment: Experiment) -> None:
     """Raises `MemjaxError` in all processes unless they have one config and one data: they would train apart."""
     if jax.process_count() == 1:
         return
-    data = {"data": data_digests(experiment)}
-    own = {"config": runs.compared(experiment.settings) | {"mesh": experiment.settings["mesh"]}}
-    first = of_first(own | data)
+    config = runs.compared(experiment.settings) | {"mesh": experiment.settings["mesh"]}
+    own = json.loads(json.dumps({"config": config, "data": data_digests(experiment)}))  # as the first one's comes
+    first = of_first(own)
 
     def look() -> None:
-        for key, theirs, ours in runs.differences(first, json.loads(json.dumps(own | data))):
+        for key, theirs, ours in runs.differences(first, own):
             other = f"{key} is {ours!r} here and {theirs!r} in the first process"
             told = "its data is another than that of the first process" if key.startswith("data.") else other
             raise MemjaxError(f"{told}; give all processes the same")

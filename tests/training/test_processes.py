@@ -16,11 +16,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from training.tiny import CONFIGS, TINY, flags
+from training.tiny import CONFIGS, TINY, flags, tiny
 
 from memjax.errors import MemjaxError
+from memjax.experiments.prepare import prepare
 from memjax.tasks.builders import babi_records
-from memjax.training import processes
+from memjax.training import experiment, processes
 from memjax.training.processes import join
 
 SIZES = {"rehearsal.sampler": "random", "training.steps": 6, "training.checkpoint_every": 2, "training.batch_size": 8}
@@ -194,7 +195,7 @@ def test_processes_that_share_nothing_are_all_told_so(tmp_path):
     assert not any(folder.exists() for folder in folders)
 
 
-def test_processes_of_another_config_or_other_data_are_all_told_so(tmp_path):
+def test_processes_of_another_config_are_all_told_so(tmp_path):
     for changes, words in (
         (["--config.optimizer.learning_rate=0.1"], "config.optimizer.learning_rate is 0.1 here and 0.001 in the first"),
         (["--config.training.steps=9"], "config.training.steps is 9 here and 6 in the first process"),
@@ -205,6 +206,22 @@ def test_processes_of_another_config_or_other_data_are_all_told_so(tmp_path):
             *_, told = (line for line in output.splitlines() if line.startswith("memjax: "))  # before it: "waiting for"
             assert told.startswith(begin) and words in told and "Traceback" not in output, output
         assert not (tmp_path / "run").exists()
+
+
+def test_a_process_of_other_data_is_told_so(monkeypatch):
+    """As the second of two that the first one has told of what it has."""
+    made = prepare(tiny())
+
+    def first(own):
+        return own | {"data": own["data"] | {"train": "0" * 16}}
+
+    monkeypatch.setattr(experiment.jax, "process_count", lambda: 2)
+    monkeypatch.setattr(experiment, "everywhere", lambda action: action())
+    monkeypatch.setattr(experiment, "of_first", lambda own: own)
+    experiment.require_alike(made)
+    monkeypatch.setattr(experiment, "of_first", first)
+    with pytest.raises(MemjaxError, match="its data is another than that of the first process"):
+        experiment.require_alike(made)
 
 
 @pytest.mark.slow
