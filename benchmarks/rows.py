@@ -7,7 +7,7 @@ from evidence_rows import ABLATIONS, BASELINES, BOUNDED, DEMO, MEDIUM, PAPER, SM
 
 from memjax.memories import registry
 
-BABI = {f"{task}": f"rehearsal,task={task}" for task in (1, 2, 6, 9, 15, 20)} | {"1 surprise": "surprise,task=1"}
+BABI = {f"{task}": f"rehearsal,task={task}" for task in range(1, 21)} | {"1 surprise": "surprise,task=1"}
 # All tasks jointly, at the size for a CPU; then at the paper's.
 JOINT = {"rehearsal": "joint", "dnc": "joint,memory=dnc", "stm": "joint,memory=stm", "128 wide": "rehearsal,task=0"}
 JOINT |= {"no rehearsal": "joint", "surprise": "joint,memory=surprise"}
