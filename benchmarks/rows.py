@@ -166,7 +166,7 @@ TABLES = {
     "algorithmic": rows_of("algorithmic.py", CELLS, False),
     "babi_joint": rows_of("babi.py", _with(JOINT)),
     "babi_memories": rows_of(
-        "babi.py", {f"{task} {name}": f"{name},task={task} {BUDGET}" for task in (1, 6, 15, 2) for name in registry}
+        "babi.py", {f"{task} {name}": f"{name},task={task} {BUDGET}" for task in (1, 6, 15, 2, 4) for name in registry}
     ),
     "babi_single": rows_of("babi.py", BABI),
     "babilong": rows_of("babilong.py", _with(BABILONG)),
