@@ -192,12 +192,13 @@ def by_length(found: dict) -> list[str]:
     """Accuracy by the length of the test, the first that of training, and how long training took."""
     rows = by_row(found["runs"])
     lengths = list(max((runs[0]["metrics"]["tags"]["length"] for runs in rows.values()), key=len))
-    head = ["accuracy %", *(f"{int(length):,}" for length in lengths), "seeds", "minutes"]
+    head = ["accuracy %", *(f"{int(length):,}" for length in lengths), "seeds", "steps", "minutes"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for row, runs in rows.items():
         split = of_values(runs, "length", lengths)
         minutes = mean(run["seconds"] for run in runs) / 60
-        lines.append(f"| {' | '.join([row, *split, str(len(runs)), f'{minutes:.0f}'])} |")
+        cells = [row, *split, f"{len(runs)}", f"{runs[0]['step']:,}", f"{minutes:.0f}"]
+        lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 

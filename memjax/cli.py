@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import NoReturn
 
 import jax
@@ -61,7 +61,7 @@ def _run(arguments: list[str]) -> int:
     try:
         if arguments[0] not in COMMANDS:
             raise unknown("command", arguments[0], COMMANDS)
-        command = importlib.import_module(f"memjax.commands.{arguments[0]}_command")
+        command = _import_command(arguments[0])
         if helped:
             print(command.USAGE, end="", flush=True)
             return 0
@@ -84,6 +84,17 @@ def _run(arguments: list[str]) -> int:
         print(f"memjax: asked to stop; {error}, and the same command goes on from there", file=sys.stderr)
         return TERMINATED
     return 0
+
+
+def _import_command(name: str) -> ModuleType:
+    """The module of a command, which needs more than `import memjax` does."""
+    try:
+        return importlib.import_module(f"memjax.commands.{name}_command")
+    except ModuleNotFoundError as error:
+        missing = (error.name or "memjax").partition(".")[0]
+        if missing == "memjax":
+            raise
+        raise MemjaxError(f"{name} needs {missing}: pip install 'memjax[train]'") from None
 
 
 def _load_plugins(arguments: Sequence[str], installed: bool) -> list[str]:

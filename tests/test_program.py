@@ -105,6 +105,14 @@ def test_an_accelerator_that_is_not_here_is_one_line(platform, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_command_without_what_it_needs_says_what_to_install():
+    program = "import sys; sys.modules['ml_collections'] = None; from memjax import cli; cli.run()"
+    for command in ("train", "evaluate", "list"):
+        done = subprocess.run([sys.executable, "-c", program, command], env=ALONE, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"memjax: {command} needs ml_collections: pip install 'memjax[train]'\n"
+
+
 def test_a_ctrl_c_while_it_is_imported_is_one_line(tmp_path):
     """JAX's import takes seconds: here it takes for ever."""
     (tmp_path / "jax.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(600)\n")
