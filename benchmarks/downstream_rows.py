@@ -79,13 +79,7 @@ STORIES = {
     # A story has 207 segments in the mean; where half of a slot is gone after each, all slots become the same.
     "kept 1 segment": ("memory=rehearsal", KEPT_1),
     "kept 1 segment no rehearsal": ("memory=rehearsal", (*KEPT_1, *NO_REHEARSAL)),
-    **{
-        f"{memory} items of unit size no rehearsal": (
-            f"memory={memory}",
-            ("--config.model.item_scale=8.0", *NO_REHEARSAL),
-        )
-        for memory in ("compressive", "memn2n")
-    },
+    "memn2n items of unit size no rehearsal": ("memory=memn2n", ("--config.model.item_scale=8.0", *NO_REHEARSAL)),
     **{f"segments of {words}": ("memory=rehearsal", (f"--config.task.words={words}",)) for words in (10, 40)},
 }
 DIALOGUE = {
