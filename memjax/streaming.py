@@ -217,7 +217,7 @@ def save(path: str | Path, states: State) -> None:
     leaves = {_name(place): np.asarray(leaf) for place, leaf in jax.tree.leaves_with_path(states)}
     leaves = {name: leaf.view(_stored(leaf.dtype)) for name, leaf in leaves.items()}
     with replacing(Path(path)) as file:
-        np.savez(file, **cast(Any, leaves))
+        np.savez(file, **cast(Any, leaves))  # no `allow_pickle`, which NumPy 2.0 takes for an array
 
 
 def load(path: str | Path, model: MemoryModel, params: Params) -> State:
