@@ -80,6 +80,10 @@ STORIES = {
     "kept 1 segment": ("memory=rehearsal", KEPT_1),
     "kept 1 segment no rehearsal": ("memory=rehearsal", (*KEPT_1, *NO_REHEARSAL)),
     "memn2n items of unit size no rehearsal": ("memory=memn2n", ("--config.model.item_scale=8.0", *NO_REHEARSAL)),
+    "compressive losses summed no rehearsal": (
+        "memory=compressive",
+        ("--config.memory.reconstruction=1.0", *NO_REHEARSAL),
+    ),
     **{f"segments of {words}": ("memory=rehearsal", (f"--config.task.words={words}",)) for words in (10, 40)},
 }
 DIALOGUE = {
