@@ -39,10 +39,11 @@ LAYERS = {
 EACH_WRITE = "--config.model.bounded=write"
 SURPRISE = ("LMM", "MAC", "MAG", "MAL")
 RECALL = {row: LAYERS[row] for row in SURPRISE}
-RECALL |= {"MAC half the steps": "mac", "MAL each write bounded": "mal"}
-RECALL |= {f"{row} each write bounded": LAYERS[row] for row in ("LMM", "MAG")}
-RECALL |= {f"{row} each write bounded half the steps": LAYERS[row] for row in ("MAC", "MAL")}
-RECALL |= {f"{row} persistent": f"{LAYERS[row]} --config.model.persistent=4 {EACH_WRITE}" for row in ("LMM", "MAG")}
+RECALL |= {"MAC half the steps": "mac", "MAG half the steps": "mag", "MAL each write bounded": "mal"}
+RECALL["LMM each write bounded"] = "lmm"
+RECALL |= {f"{row} each write bounded half the steps": LAYERS[row] for row in ("MAC", "MAG", "MAL")}
+RECALL["LMM persistent"] = f"lmm --config.model.persistent=4 {EACH_WRITE}"
+RECALL["MAG persistent half the steps"] = f"mag --config.model.persistent=4 {EACH_WRITE}"
 RECALL |= {row: f"{how} {EACH_WRITE}" for row, how in LAYERS.items() if row not in SURPRISE}
 # Trained for texts far longer than those of training; with state passing and dropout alone ("carry"); and plain, tested
 # up to 16 times the training length.
