@@ -32,6 +32,9 @@ class MemoryModel(nn.Module):
         rehearser_position_std: the standard deviation of the rehearser's positions at the start, before `item_scale`.
         shared_words: whether stream, question and candidates, texts of the same words, share one embedding.
         rehearser_tied: whether what the rehearser says is compared with the items' embeddings as it is, as printed.
+        query_scale: how many times larger than their embeddings questions, and candidates that are texts, are read. Far
+            smaller than the slots they are hardly heard beside them, and learned late. Of questions that are items it
+            is `item_scale`.
     """
 
     shape: TaskShape
@@ -47,13 +50,15 @@ class MemoryModel(nn.Module):
     rehearser_position_std: float = 0.02
     shared_words: bool = False
     rehearser_tied: bool = False
+    query_scale: float = 1.0
 
     def setup(self):
         self.embed = item_embedding(self.shape, self.width, self.dtype)
         words = self.embed if self.shared_words else None
-        self.query = QueryEncoder(self.shape.queries, self.width, self.dtype, words=words)
+        scale = self.query_scale
+        self.query = QueryEncoder(self.shape.queries, self.width, self.dtype, words=words, scale=scale)
         self.reader = MultiHopReader(self.width, self.width, self.hops)
-        self.head = Head(self.shape, self.width, self.head_layers, self.dtype, words)
+        self.head = Head(self.shape, self.width, self.head_layers, self.dtype, words, scale)
         self.rehearser = Rehearser(
             self.width,
             self.shape.segment,

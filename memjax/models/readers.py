@@ -24,6 +24,7 @@ class QueryEncoder(nn.Module):
         dtype: of the products.
         network: which one reads a text.
         words: the embedding of another module that it shares; without one it has its own.
+        scale: how many times larger than their embeddings ids and words are taken.
     """
 
     vocabulary: int
@@ -31,6 +32,7 @@ class QueryEncoder(nn.Module):
     dtype: Any = jnp.float32
     network: TextNetwork = BidirectionalGRU
     words: nn.Embed | None = None
+    scale: float = 1.0
 
     def setup(self):
         if self.words is None:
@@ -40,8 +42,8 @@ class QueryEncoder(nn.Module):
     def __call__(self, query: Int[Array, "*W"]) -> Float[Array, "d"]:
         embed = self.embed if self.words is None else self.words
         if query.ndim == 0:
-            return embed(query[None])[0]  # of a table of one row Flax takes arrays alone
-        embedded = embed(query)
+            return self.scale * embed(query[None])[0]  # of a table of one row Flax takes arrays alone
+        embedded = self.scale * embed(query)
         return self.text(embedded, query != 0)[0].astype(self.dtype)
 
 
@@ -113,16 +115,18 @@ class CandidateHead(nn.Module):
         width: of what is read of a candidate.
         dtype: of the products.
         words: as of `QueryEncoder`.
+        scale: as of `QueryEncoder`.
     """
 
     vocabulary: int
     width: int
     dtype: Any = jnp.float32
     words: nn.Embed | None = None
+    scale: float = 1.0
 
     @nn.compact
     def __call__(self, feature: Float[Array, "d"], candidates: Int[Array, "C W"]) -> Float[Array, "C"]:
-        read = QueryEncoder(self.vocabulary, self.width, self.dtype, words=self.words)
+        read = QueryEncoder(self.vocabulary, self.width, self.dtype, words=self.words, scale=self.scale)
         encoded = for_each(QueryEncoder.__call__)(read, candidates)
         feature = jnp.broadcast_to(feature, (encoded.shape[0], feature.shape[-1]))
         joined = jnp.concatenate([encoded, feature.astype(encoded.dtype)], axis=-1)
@@ -139,6 +143,7 @@ class Head(nn.Module):
         layers: hidden ones, of a `ClassHead` or `ClickHead`.
         dtype: of the products of a `CandidateHead`.
         words: of a `CandidateHead`.
+        scale: of a `CandidateHead`.
     """
 
     shape: TaskShape
@@ -146,6 +151,7 @@ class Head(nn.Module):
     layers: int
     dtype: Any = jnp.float32
     words: nn.Embed | None = None
+    scale: float = 1.0
 
     def setup(self):
         if self.shape.answer == "classes":
@@ -153,7 +159,7 @@ class Head(nn.Module):
         elif self.shape.answer == "click":
             self.score = ClickHead(self.layers)
         else:
-            self.score = CandidateHead(self.shape.queries, self.width, self.dtype, self.words)
+            self.score = CandidateHead(self.shape.queries, self.width, self.dtype, self.words, self.scale)
 
     def __call__(self, feature: Float[Array, "d"], candidates: Int[Array, "C W"] | None = None) -> Float[Array, "C"]:
         return self.score(feature) if candidates is None else self.score(feature, candidates)

@@ -262,6 +262,22 @@ def test_candidates_are_read_by_weights_of_their_own():
     )
 
 
+@every_answer
+@pytest.mark.parametrize("text", [False, True])
+def test_questions_and_candidates_are_taken_so_many_times_larger(answer, text):
+    params, one, slots, logits = asked(answer, text)
+    model, _ = system("memory", answer, text)
+    taken = jax.jit(functools.partial(model.clone(query_scale=3.0).apply, method="answer"))(params, slots, *asks(one))
+
+    def scaled(path, leaf):
+        asks = "embed" in jax.tree_util.keystr(path) and path[1].key in ("query", "head")
+        return 3 * leaf if asks else leaf
+
+    larger = jax.tree_util.tree_map_with_path(scaled, params)
+    assert_close(taken, method("answer", "memory", answer, text)(larger, slots, *asks(one)), 1e-6)
+    assert np.abs(taken - logits).max() > 1e-3
+
+
 def class_logits(head, feature):
     """Oracle of the head for classes: layers of relu, then a linear one."""
     *hidden, last = (head[f"Dense_{layer}"] for layer in range(len(head)))

@@ -100,6 +100,8 @@ class ModelConfig:
         dtype: of the products; parameters and state stay float32.
         item_scale: how many times larger than their embeddings items come into memory and rehearser; `sqrt(width)`
             gives their numbers size 1.
+        query_scale: how many times larger than their embeddings a memory's reader takes questions, and candidates that
+            are texts; those that are items come as the items.
         words: of a task whose questions and candidates are texts of the stream's words: "own" embeddings of the stream,
             the questions and the candidates; one that is "shared"; or one that is "fixed", of vectors that the task
             makes of its texts, and not trained.
@@ -112,6 +114,7 @@ class ModelConfig:
     head_layers: int = 0
     dtype: DtypeName = "float32"
     item_scale: float = 1.0
+    query_scale: float = 1.0
     words: Literal["own", "shared", "fixed"] = "own"
     embeddings: Literal["random", "sampler"] = "random"
 
@@ -119,7 +122,7 @@ class ModelConfig:
         check_widths(self, "width")
         check_counts(self, 1, "hops")
         check_counts(self, 0, "head_layers")
-        check_scales(self, "item_scale")
+        check_scales(self, "item_scale", "query_scale")
         require(self.width % 2 == 0, f"width must be even (two directions of a GRU), not {self.width}")
 
 

@@ -128,6 +128,7 @@ def build(config: StreamQAConfig, shape: TaskShape) -> System:
         config.rehearsal.position_std,
         shared_words=model.words != "own",
         rehearser_tied=config.rehearsal.tied,
+        query_scale=model.query_scale,
     )
 
 
