@@ -51,6 +51,8 @@ def get_config(arg: str = "fairytales") -> ConfigDict:
     config.memory = ConfigDict(memory_settings(values["memory"], 20, SIZES, OWN))
     config.model = ConfigDict({"width": width, "hops": 2, "head_layers": 0, "dtype": "float32"})
     config.model.item_scale = 1.0 if values["memory"] in SUMS else width**0.5
+    # As large as the story's words: beside slots of unit size a question as embedded is learned late, or never.
+    config.model.query_scale = width**0.5 if config.system == "memory" else 1.0
     # Few stories: an embedding that is learned is learned by heart. AS Reader looks for the very words, which it then
     # tells apart better; E2E-MN has tables of its own.
     config.model.words = "own" if config.system in ("as_reader", "e2e_mn") else "fixed"
