@@ -90,10 +90,6 @@ STORIES = {
         "memory=memn2n",
         ("--config.model.item_scale=8.0", *AS_EMBEDDED, *NO_REHEARSAL),
     ),
-    "compressive losses summed no rehearsal": (
-        "memory=compressive",
-        ("--config.memory.reconstruction=1.0", *AS_EMBEDDED, *NO_REHEARSAL),
-    ),
     **{f"segments of {words}": ("memory=rehearsal", (f"--config.task.words={words}",)) for words in (10, 40)},
 }
 DIALOGUE = {

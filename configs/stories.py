@@ -29,8 +29,7 @@ SIZES = {"layers": 1, "heads": 4, "memory_width": 64, "hidden": 64, "context": 4
 # the end all slots are the same.
 KEPT = {"time_constant": 200.0}
 OWN = {"rehearsal": KEPT, "continual": {"scores": "additive", **KEPT}, "retention": {"policy": "st"}}
-# A loss for each of some 200 segments: their sum is far above the answer's, of which clipping would leave nothing.
-OWN |= {"stm": {"memory_width": 22}, "compressive": {"reconstruction": 0.005}}
+OWN |= {"stm": {"memory_width": 22}}
 # Rows that are sums of up to 20 items: of items of unit size memn2n had learned nothing in 400 steps.
 SUMS = ("memn2n", "retention")
 

@@ -35,9 +35,8 @@ class CompressiveMemory(Memory):
 
     Source: Rae et al. 2019 (1911.05507), Algorithm 1. A layer's FIFOs hold its inputs: the last `recent` segments, and
     K rows of what left them, each made of `rate` hidden states by `ops.compress_rows`. The auxiliary loss is
-    `reconstruction` times `ops.reconstruction_loss`, of what leaves with this segment, the mean over the layers; of a
-    stream it is the sum over its segments. It teaches the layers' compressors and nothing else. But where gradients are
-    clipped by their norm, that of many segments leaves little of the others: give 1 / segments then.
+    `ops.reconstruction_loss`, of what leaves with this segment, the mean over the layers; of a stream it is the sum
+    over its segments. It teaches the layers' compressors and nothing else.
 
     Ours: a segment is written as a whole, so that its items see each other in both directions. Positions are learned,
     in the segment for the items, by age for the rows of the context (`ages`, in the keys alone). Padding takes no room
@@ -55,7 +54,6 @@ class CompressiveMemory(Memory):
         heads: of its attention.
         rate: how many hidden states become one.
         recent: R, how many segments are kept as they were.
-        reconstruction: the weight of the auxiliary loss.
         dtype: of the products.
 
     >>> import jax, jax.numpy as jnp
@@ -73,13 +71,11 @@ class CompressiveMemory(Memory):
     heads: int = 4
     rate: int = 5
     recent: int = 1
-    reconstruction: float = 1.0
     dtype: Any = jnp.float32
 
     def validate(self) -> None:
         at_least(self, 1, "num_slots", "width", "segment", "layers", "heads", "rate", "recent")
         require(self.width % self.heads == 0, f"width {self.width} must be a multiple of heads {self.heads}")
-        require(0 <= self.reconstruction <= 1e6, f"reconstruction must be from 0 to 1e6, not {self.reconstruction}")
         least = self.recent * -(-self.segment // self.rate)
         require(
             self.num_slots >= least,
@@ -142,8 +138,7 @@ class CompressiveMemory(Memory):
         levels, aux_loss = self.run_layers(state, jnp.where(mask[:, None], x, 0), mask)
         written = self.pushed(state, levels, mask)
         real = mask.any()
-        written = jax.tree.map(lambda new, old: jnp.where(real, new, old), written, state)
-        return written, self.reconstruction * jnp.where(real, aux_loss, 0)
+        return jax.tree.map(lambda new, old: jnp.where(real, new, old), written, state), jnp.where(real, aux_loss, 0)
 
     def run_layers(
         self, state: CompressiveState, x: Float[Array, "N d"], mask: Bool[Array, "N"]

@@ -82,7 +82,6 @@ def raises(*words):
         ("continual", {"update_heads": None}, ["update_heads", "None"]),
         ("compressive", {"rate": 0}, ["rate", "at least 1", "not 0"]),
         ("compressive", {"recent": 0}, ["recent", "at least 1", "not 0"]),
-        ("compressive", {"reconstruction": -1.0}, ["reconstruction must be from 0 to 1e6, not -1.0"]),
         ("compressive", {"layers": 0}, ["layers", "at least 1", "not 0"]),
         ("compressive", {"heads": 3}, ["width 8", "multiple of heads 3"]),
         ("compressive", {"rate": 2, "recent": 3}, ["slots must be at least 6", "recent 3 x segment 3", "not 4"]),
