@@ -96,6 +96,9 @@ DIALOGUE = {
     "Multi-Stream": ("system=multi_stream", ()),
     "MSAN": ("system=msan", ()),
     **OF_MEMORIES,
+    "rehearsal questions as embedded no rehearsal": ("memory=rehearsal", (*AS_EMBEDDED, *NO_REHEARSAL)),
+    "rehearsal questions as embedded": ("memory=rehearsal", AS_EMBEDDED),
+    "dnc questions as embedded no rehearsal": ("memory=dnc", (*AS_EMBEDDED, *NO_REHEARSAL)),
     "E2E-MN": ("system=e2e_mn", ()),
     **OF_GRU,
 }

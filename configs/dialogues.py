@@ -28,6 +28,7 @@ SIZES = {"layers": 1, "heads": 4, "memory_width": 64, "hidden": 64, "context": 4
 KEPT = {"time_constant": 20.0}
 OWN = {"rehearsal": KEPT, "continual": {"scores": "additive", **KEPT}, "retention": {"policy": "st"}}
 OWN |= {"stm": {"memory_width": 22}}
+SUMS = ("memn2n", "retention")  # rows that are sums of items: they stay as small as embedded
 
 
 def get_config(arg: str = "dream") -> ConfigDict:
@@ -45,7 +46,8 @@ def get_config(arg: str = "dream") -> ConfigDict:
 
     config.memory = ConfigDict(memory_settings(values["memory"], 20, SIZES, OWN))
     config.model = ConfigDict({"width": width, "hops": 2, "head_layers": 0, "dtype": "float32"})
-    config.model.item_scale = width**0.5
+    config.model.item_scale = 1.0 if values["memory"] in SUMS else width**0.5
+    config.model.query_scale = width**0.5 if config.system == "memory" else 1.0
     config.model.words = "own" if config.system == "e2e_mn" else "fixed"  # E2E-MN has tables of its own
 
     config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})
