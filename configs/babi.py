@@ -29,7 +29,7 @@ LARGE = {"layers": 3, "memory_width": 64, "hidden": 256}
 # Ours to choose: some twenty sentences at most, and about K / sqrt(N). With 1 and 1 few slots come to be used. Small
 # slots at the start are quicker to be written over.
 START = {"time_constant": 20.0, "write_gain": 6.0, "initial_std": 0.2}
-# Rows that are sums of items: they stay as small as embedded.
+# Rows that are sums of items, which stay as embedded: on stories MemN2N learned nothing from sums of larger ones.
 SUMS = ("memn2n", "retention")
 
 
@@ -58,7 +58,7 @@ def get_config(arg: str = "rehearsal") -> ConfigDict:
     config.memory = ConfigDict(memory_settings(memory, 20, LARGE if large else SMALL, own))
     # A hidden layer in the head, unlike the paper: without one, yes-or-no questions (tasks 6, 9, 10) cannot be learned.
     config.model = ConfigDict({"width": 128 if large else 64, "hops": 2, "head_layers": 1, "dtype": "float32"})
-    # Items and questions of unit size: as embedded, which joint training had, task 4 was not learned in 11,000 steps.
+    # Items and questions of unit size: as embedded, which joint training has, task 4 alone was not learned.
     unit = not direct and not joint
     config.model.item_scale = 8.0 if unit and memory not in SUMS else 1.0
     config.model.query_scale = 8.0 if unit else 1.0

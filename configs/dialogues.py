@@ -28,7 +28,7 @@ SIZES = {"layers": 1, "heads": 4, "memory_width": 64, "hidden": 64, "context": 4
 KEPT = {"time_constant": 20.0}
 OWN = {"rehearsal": KEPT, "continual": {"scores": "additive", **KEPT}, "retention": {"policy": "st"}}
 OWN |= {"stm": {"memory_width": 22}}
-SUMS = ("memn2n", "retention")  # rows that are sums of items: they stay as small as embedded
+SUMS = ("memn2n", "retention")  # rows that are sums of items stay as embedded, as in configs/stories.py
 
 
 def get_config(arg: str = "dream") -> ConfigDict:

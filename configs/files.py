@@ -22,7 +22,7 @@ SIZES = {"layers": 2, "heads": 4, "memory_width": 32, "hidden": 64, "context": 4
 KEPT = {"time_constant": 20.0}
 OWN = {"rehearsal": KEPT, "continual": {"scores": "additive", **KEPT}, "retention": {"policy": "st"}}
 OWN |= {"stm": {"memory_width": 16}}
-SUMS = ("memn2n", "retention")  # rows that are sums of items: they stay as small as embedded
+SUMS = ("memn2n", "retention")  # rows that are sums of items stay as embedded, as in configs/stories.py
 
 
 def get_config(arg: str = "data") -> ConfigDict:
@@ -37,7 +37,7 @@ def get_config(arg: str = "data") -> ConfigDict:
 
     config.memory = ConfigDict(memory_settings(values["memory"], values["slots"], SIZES, OWN))
     config.model = ConfigDict({"width": 64, "hops": 2, "head_layers": 1, "dtype": "float32"})
-    # Of unit size, and questions as large as items: smaller ones are learned later, or never.
+    # Items and questions of unit size: smaller ones are learned later, or never, as in configs/babi.py and stories.py.
     config.model.item_scale = 1.0 if values["memory"] in SUMS else 8.0
     config.model.query_scale = 8.0 if config.system == "memory" else 1.0
 

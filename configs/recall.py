@@ -51,7 +51,7 @@ def get_config(arg: str = "lmm") -> ConfigDict:
     config.model.update(rule(values["rule"]))
 
     config.optimizer = ConfigDict({"learning_rate": 3e-3, "warmup_steps": 100, "decay_steps": 500, "clip_norm": 1.0})
-    # After 1,500 steps these have learned from some seeds alone, or just so, whose a value is.
+    # After 1,500 steps these have learned from some seeds alone, or barely, whose a value is.
     steps = 3000 if layer in ("mac", "mag", "mal") else 1500
     config.training = ConfigDict({"steps": steps, "batch_size": 64, "microbatches": 1, "seed": values["seed"]})
     config.training.update(log_every=25, validate_every=250, validate_examples=500, checkpoint_every=250)

@@ -30,7 +30,8 @@ SIZES = {"layers": 1, "heads": 4, "memory_width": 64, "hidden": 64, "context": 4
 KEPT = {"time_constant": 200.0}
 OWN = {"rehearsal": KEPT, "continual": {"scores": "additive", **KEPT}, "retention": {"policy": "st"}}
 OWN |= {"stm": {"memory_width": 22}}
-# Rows that are sums of up to 20 items: of items of unit size memn2n had learned nothing in 400 steps.
+# Rows that are sums of up to 20 items: of items of unit size memn2n, asked small questions, had learned nothing in 400
+# steps.
 SUMS = ("memn2n", "retention")
 
 
@@ -50,7 +51,7 @@ def get_config(arg: str = "fairytales") -> ConfigDict:
     config.memory = ConfigDict(memory_settings(values["memory"], 20, SIZES, OWN))
     config.model = ConfigDict({"width": width, "hops": 2, "head_layers": 0, "dtype": "float32"})
     config.model.item_scale = 1.0 if values["memory"] in SUMS else width**0.5
-    # As large as the story's words: beside slots of unit size a question as embedded is learned late, or never.
+    # Of unit size: what a question as embedded asks is learned late, or never.
     config.model.query_scale = width**0.5 if config.system == "memory" else 1.0
     # Few stories: an embedding that is learned is learned by heart. AS Reader looks for the very words, which it then
     # tells apart better; E2E-MN has tables of its own.
