@@ -69,8 +69,8 @@ LEARNERS |= {
 }
 OF_GRU = {"Directly Reason": ("system=directly", ()), "Multi-Hop Reason": ("system=multi_hop", ())}
 # Questions and candidates as small as embedded, as the first rows were trained.
-AS_EMBEDDED = ("--config.model.query_scale=1.0",)
-KEPT_1 = ("--config.memory.time_constant=1.0", *AS_EMBEDDED)
+SMALL_QUESTIONS = ("--config.model.query_scale=1.0",)
+KEPT_1 = ("--config.memory.time_constant=1.0", *SMALL_QUESTIONS)
 STORIES = {
     "AS Reader": ("system=as_reader", ()),
     "E2E-MN": ("system=e2e_mn", ()),
@@ -81,14 +81,14 @@ STORIES = {
     # A story has 207 segments in the mean; where half of a slot is gone after each, all slots become the same.
     "kept 1 segment": ("memory=rehearsal", KEPT_1),
     "kept 1 segment no rehearsal": ("memory=rehearsal", (*KEPT_1, *NO_REHEARSAL)),
-    "rehearsal questions as embedded": ("memory=rehearsal", AS_EMBEDDED),
+    "rehearsal questions as embedded": ("memory=rehearsal", SMALL_QUESTIONS),
     **{
-        f"{name} questions as embedded no rehearsal": (f"memory={name}", (*AS_EMBEDDED, *NO_REHEARSAL))
+        f"{name} questions as embedded no rehearsal": (f"memory={name}", (*SMALL_QUESTIONS, *NO_REHEARSAL))
         for name in ("rehearsal", "memn2n", "surprise", "compressive")
     },
     "memn2n items of unit size no rehearsal": (
         "memory=memn2n",
-        ("--config.model.item_scale=8.0", *AS_EMBEDDED, *NO_REHEARSAL),
+        ("--config.model.item_scale=8.0", *SMALL_QUESTIONS, *NO_REHEARSAL),
     ),
     **{f"segments of {words}": ("memory=rehearsal", (f"--config.task.words={words}",)) for words in (10, 40)},
 }
@@ -96,9 +96,9 @@ DIALOGUE = {
     "Multi-Stream": ("system=multi_stream", ()),
     "MSAN": ("system=msan", ()),
     **OF_MEMORIES,
-    "rehearsal questions as embedded no rehearsal": ("memory=rehearsal", (*AS_EMBEDDED, *NO_REHEARSAL)),
-    "rehearsal questions as embedded": ("memory=rehearsal", AS_EMBEDDED),
-    "dnc questions as embedded no rehearsal": ("memory=dnc", (*AS_EMBEDDED, *NO_REHEARSAL)),
+    "rehearsal questions as embedded no rehearsal": ("memory=rehearsal", (*SMALL_QUESTIONS, *NO_REHEARSAL)),
+    "rehearsal questions as embedded": ("memory=rehearsal", SMALL_QUESTIONS),
+    "dnc questions as embedded no rehearsal": ("memory=dnc", (*SMALL_QUESTIONS, *NO_REHEARSAL)),
     "E2E-MN": ("system=e2e_mn", ()),
     **OF_GRU,
 }

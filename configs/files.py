@@ -36,10 +36,9 @@ def get_config(arg: str = "data") -> ConfigDict:
     config.task.data_dir = folder
 
     config.memory = ConfigDict(memory_settings(values["memory"], values["slots"], SIZES, OWN))
-    config.model = ConfigDict({"width": 64, "hops": 2, "head_layers": 1, "dtype": "float32"})
+    config.model = ConfigDict({"width": 64, "hops": 2, "head_layers": 1, "dtype": "float32", "query_scale": 8.0})
     # Items and questions of unit size: smaller ones are learned later, or never, as in configs/babi.py and stories.py.
     config.model.item_scale = 1.0 if values["memory"] in SUMS else 8.0
-    config.model.query_scale = 8.0 if config.system == "memory" else 1.0
 
     config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})
     config.rehearsal.update(fragments=4, mask_ratio=0.5, deterministic=False, sampler="random")

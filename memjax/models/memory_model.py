@@ -33,8 +33,8 @@ class MemoryModel(nn.Module):
         shared_words: whether stream, question and candidates, texts of the same words, share one embedding.
         rehearser_tied: whether what the rehearser says is compared with the items' embeddings as it is, as printed.
         query_scale: how many times larger than their embeddings questions, and candidates that are texts, are read. Far
-            smaller than the slots they are hardly heard beside them, and learned late. Of questions that are items it
-            is `item_scale`.
+            smaller than the slots they have little effect beside them, and are learned late. Of questions that are
+            items it is `item_scale`.
     """
 
     shape: TaskShape

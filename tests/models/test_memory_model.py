@@ -270,8 +270,8 @@ def test_questions_and_candidates_are_taken_so_many_times_larger(answer, text):
     taken = jax.jit(functools.partial(model.clone(query_scale=3.0).apply, method="answer"))(params, slots, *asks(one))
 
     def scaled(path, leaf):
-        asks = "embed" in jax.tree_util.keystr(path) and path[1].key in ("query", "head")
-        return 3 * leaf if asks else leaf
+        of_query = "embed" in jax.tree_util.keystr(path) and path[1].key in ("query", "head")
+        return 3 * leaf if of_query else leaf
 
     larger = jax.tree_util.tree_map_with_path(scaled, params)
     assert_close(taken, method("answer", "memory", answer, text)(larger, slots, *asks(one)), 1e-6)
