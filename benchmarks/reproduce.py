@@ -34,6 +34,7 @@ import json
 import os
 import platform
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -150,6 +151,24 @@ def run_folder(runs: Path, row: str, seed: int) -> Path:
     return runs / f"{row.replace(' ', '-').lower()}-{seed}"
 
 
+def run(command: list[str]) -> int:
+    """The exit status of a command. SIGTERM is passed on to it, and ends us after it: alone it would go on."""
+    stopped = False
+    with subprocess.Popen(command) as process:
+
+        def stop(*_) -> None:
+            nonlocal stopped
+            stopped = True
+            process.terminate()
+
+        before = signal.signal(signal.SIGTERM, stop)
+        status = process.wait()
+        signal.signal(signal.SIGTERM, before)
+    if stopped:
+        sys.exit("stopped; the same command goes on with it")
+    return status
+
+
 def main() -> None:
     """Runs what is missing, then collects."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -177,7 +196,7 @@ def main() -> None:
             continue
         print(f"{row}, seed {seed}: memjax train {command}", flush=True)
         train = [sys.executable, "-m", "memjax.cli", "train", f"--run={folder}", *shlex.split(command)]
-        if subprocess.run(train).returncode:
+        if run(train):
             failed.append(run_name(row, seed))
     collect(args.table, runs, commands(args.table, seeds, "data"), out)  # no machine's path is kept
     if failed:

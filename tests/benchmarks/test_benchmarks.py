@@ -3,8 +3,11 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import jax
@@ -244,6 +247,21 @@ def test_a_row_that_is_none_is_refused(reproduce, monkeypatch, capsys):
     with pytest.raises(SystemExit) as caught:
         reproduce.main()
     assert caught.value.code == 2 and "no row rehersal" in capsys.readouterr().err
+
+
+def test_sigterm_ends_the_training_too(reproduce, tmp_path):
+    def killed_once_it_runs():
+        while not (tmp_path / "runs").exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    lines = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(600)"
+    threading.Thread(target=killed_once_it_runs, daemon=True).start()
+    begun = time.monotonic()
+    with pytest.raises(SystemExit, match="the same command goes on"):
+        reproduce.run([sys.executable, "-c", lines, str(tmp_path / "runs")])
+    assert time.monotonic() - begun < 300
+    assert reproduce.run([sys.executable, "-c", "raise SystemExit(3)"]) == 3
 
 
 @pytest.mark.parametrize(("arguments", "written"), [([], True), (["--quick"], False)])

@@ -151,6 +151,16 @@ def test_a_model_that_tells_nothing_apart_has_the_last_rank():
         assert found.rank == 3
 
 
+def test_of_equal_candidates_a_wrong_one_is_shown_as_the_prediction(trained):
+    model, params, batch, _ = trained
+    example = {name: jnp.asarray(x[3]) for name, x in batch.items()}  # asked four times
+    silent = jax.tree.map(jnp.zeros_like, params)
+    measure = jax.jit(functools.partial(measure_answer, model))
+    for right in range(int((batch["candidates"][3] != 0).any(1).sum())):
+        found = measure(silent, example | {"label": jnp.full((1, M), right)})
+        assert found.correct == 0 and found.prediction != right
+
+
 def test_it_trains_rehearsed_and_its_report_shows_ranks_and_examples(prepared, tmp_path):
     experiment.train(prepared, tmp_path / "run", Console(quiet=True))
     found = experiment.evaluate(prepared, tmp_path / "run")

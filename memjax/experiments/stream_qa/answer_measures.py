@@ -25,11 +25,12 @@ def measure_answer(model: System, params: Params, example: dict) -> MetricSums:
     yes = (
         Clicks(logits[..., 1] - logits[..., 0], jnp.where(asked, label, -1)) if model.shape.answer == "click" else None
     )
-    correct, among = metrics["accuracy"], None
+    correct, among, given = metrics["accuracy"], None, logits.argmax(-1)
     if "candidates" in example:
         among = candidate_ranks(logits, label, asked, (example["candidates"] != 0).any(-1))
         correct = (among.rank == 1).astype(jnp.float32)  # of equal logits the right one is not first
-    given = logits.argmax(-1)
+        others = jnp.where(jax.nn.one_hot(label, logits.shape[-1], dtype=bool), -jnp.inf, logits)
+        given = jnp.where(correct > 0, label, others.argmax(-1))
     if label.ndim:
         given = given.reshape(-1)[shown_question(asked, example["query"])]
     return MetricSums(
