@@ -41,7 +41,11 @@ AS_LONG = "--config.training.steps=6000 --config.optimizer.decay_steps=1000"  # 
 SMALL = {
     "rehearsal": "",
     "continual": "",
-    "dnc": AS_LONG,
+    **{
+        name + kind: f"{AS_LONG} {flags}".rstrip()
+        for name in BASELINES
+        for kind, flags in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
+    },
     "learned embeddings": OF_SAMPLER,
     "learned embeddings curriculum": f"{OF_SAMPLER} {CURRICULUM} --config.task.shortest=10 --config.training.buckets=5",
     **ABLATIONS,
