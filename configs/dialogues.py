@@ -9,8 +9,10 @@
 
 DREAM (Sun et al. 2019; github.com/nlpdata/dream, for research alone): 6,444 dialogues of 69 words in the mean, 10,197
 questions of three choices, in place of TVQA, which is not to be had in full: no figure on it is one of TVQA's. A turn
-is a segment of at most 20 words, a longer one several; K = 20, two hops; the paper has width=256, a CPU 64. The vectors
-of words are made of all texts of train and are not trained. Ablations as in configs/evidence.py:
+is a segment of at most 20 words, a longer one several; K = 20, two hops; the paper has width=256, a CPU 64. Two
+fragments are rehearsed, as many as a short dialogue has (the papers have 6 and 5), and a hidden word is told from 200
+drawn ones, not from all (negatives=0). The vectors of words are made of all texts of train and are not trained.
+Ablations as in configs/evidence.py:
     --config.rehearsal.fragments=0     --config.rehearsal.familiarity=0.0     --config.rehearsal.sampler=random
     --config.model.words=shared        --config.model.words=own
 """

@@ -10,8 +10,9 @@
 FairytaleQA (Xu et al. 2022, Apache-2.0; github.com/uci-soe/FairytaleQAData): 278 stories of 2,200 words in the mean,
 10,580 questions, in place of NarrativeQA, which is not to be had in full: no figure on it is one of NarrativeQA's. As
 in the paper a sentence is a segment of at most 20 words, K = 20, two hops; the paper has width=256, a CPU 64. The
-questions of a story are asked at its end, up to 32 of one reading. The vectors of words are made of the stories of
-train and are not trained. Ablations as in configs/evidence.py:
+questions of a story are asked at its end, up to 32 of one reading. A hidden word is told from 200 drawn ones; in the
+paper it is from all, which a CPU has no time for (negatives=0). The vectors of words are made of the stories of train
+and are not trained. Ablations as in configs/evidence.py:
     --config.rehearsal.fragments=0     --config.rehearsal.familiarity=0.0     --config.rehearsal.sampler=random
     --config.model.words=shared        --config.model.words=own
 """

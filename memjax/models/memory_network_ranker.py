@@ -16,7 +16,7 @@ from memjax.typing import Array, Bool, Float, Int, Key
 
 
 class MemN2NRanker(TextReader):
-    """End-To-End Memory Networks (Sukhbaatar et al. 2015) that choose texts (Bordes et al. 2016, 1605.07683, 3.2).
+    """End-To-End Memory Networks (Sukhbaatar et al. 2015) that choose texts (Bordes et al. 2016, 1605.07683).
 
     A segment is a sentence. With `l_j` by `ops.position_weights`, i from the newest sentence, and adjacent tying,
 

@@ -16,9 +16,9 @@ from memjax.typing import Array, Float, Int, Key
 class RUM(Recommender):
     """Item level: the last items, `z = softmax_k(m_k · e_i)`, `logit(i) = sum_k z_k m_k · e_i`.
 
-    Source: Chen et al. 2018, *Sequential Recommendation with User Memory Networks*; five items, as in the
-    code that HPMN's authors publish. There the user is `a_u + 0.2 memory`; a stream comes without its user, so that the
-    user is the memory alone, and beside nothing a factor of it has no meaning.
+    Source: Chen et al. 2018, *Sequential Recommendation with User Memory Networks*, with a strength beta of 1 in the
+    softmax; five items, as in the code that HPMN's authors publish. There the user is `a_u + 0.2 memory`; a stream comes
+    without its user, so that the user is the memory alone, and beside nothing a factor of it has no meaning.
 
     Args:
         shape: of the task.
@@ -47,7 +47,7 @@ class RUMFeatures(Recommender):
     """Feature level: F keys for all users, F values of each, `z = softmax_k(key_k · e)`.
 
     An item is written as in an NTM: `m_k <- m_k * (1 - z_k s(E e + b)) + z_k tanh(A e + c)`, from zeros. And
-    `logit(i) = sum_k z_k m_k · e_i`. Source and the user: as of `RUM`; five features.
+    `logit(i) = sum_k z_k m_k · e_i`. Source, strength and user: as of `RUM`; five features.
 
     Args:
         shape: of the task.

@@ -18,7 +18,10 @@ from memjax.typing import Array, Bool, Float, Int, Stream
 class VideoReader(WithStates):
     """What the three share: an LSTM over all frames, end to end, and one over the question's words.
 
-    They are yardsticks, not memories. Items may be ids too, and the question an id.
+    They are yardsticks, not memories. Items may be ids too, and the question an id. Of one direction in all three, so
+    that a film can be asked while it runs (ours: where these systems are described for videos first, in Xu et al. 2017,
+    *Video Question Answering via Gradually Refined Attention*, E-MN has an LSTM of both directions, and E-SA attends to
+    the features of the frames).
 
     Args:
         shape: of the task.
@@ -74,7 +77,7 @@ class EMN(AllStates, VideoReader):
 
     `p = softmax_i(u · W_m s_i)`, `u <- u + sum_i p_i W_c s_i`, with its own W_m and W_c for each hop; `head(u)`.
     Source: ActivityNet-QA (Yu et al. 2019, 1906.02467); Sukhbaatar et al. 2015. The order of the rows is in the
-    states: there are no vectors of their places.
+    states, which are of one direction (`VideoReader`): there are no vectors of their places.
 
     Args:
         shape: of the task.
@@ -117,7 +120,7 @@ class ESA(AllStates, VideoReader):
     """E-SA: soft attention of the question over the states of the frames.
 
     `a = softmax_i(w · tanh(W_1 u + W_2 s_i + b))`, `v = sum_i a_i s_i`, `head(v * u)`. Source: ActivityNet-QA (Yu et
-    al. 2019, 1906.02467); fused as in `EVQA`.
+    al. 2019, 1906.02467); fused as in `EVQA`. States, and not features, are ours (`VideoReader`).
 
     Args:
         shape: of the task.

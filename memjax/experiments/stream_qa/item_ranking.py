@@ -33,8 +33,8 @@ class Ranked(Task, Protocol):
             indices: of them.
 
         Returns:
-            `target [B]`; `popular [B]`, an item that is not wanted, drawn by popularity; `touched [B, V]` bool, the
-            items that are left out.
+            `target [B]`; `popular [B]`, an item that is not wanted, drawn by popularity; `left_out [B, V]` bool, the
+            items that are not ranked, such as those that the user has had.
         """
         ...
 

@@ -128,7 +128,9 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class RehearsalConfig:
-    """Weights of the three losses, what is rehearsed, and by what; by default as in the papers, layers as fit a CPU.
+    """Weights of the three losses, what is rehearsed, and by what.
+
+    By default as in Rehearsal Memory, but for the random sampler, which needs no training, and layers that fit a CPU.
 
     Attributes:
         recollection: the weight of its loss.
