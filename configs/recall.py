@@ -45,7 +45,8 @@ def get_config(arg: str = "lmm") -> ConfigDict:
         dtype="float32",
     )
     config.model.update(gradient_at="token", chunk=16)
-    # "token": a key that comes again and again, as in long sequences, makes no memory diverge.
+    # "token": what was written of a key before does not make a memory diverge when the key comes again, as it does in
+    # long sequences.
     config.model.update(memory_layers=1, expansion=2, memory_norm=False, horizon=0.0, rate_bound=0.0, bounded="token")
     config.model.update(loss="l2", decay_before_gradient=False, decay="token", impl="closed_form")
     config.model.update(rule(values["rule"]))

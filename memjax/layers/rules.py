@@ -18,10 +18,12 @@ RULES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "gated_deltanet": {"momentum": False, "decay_before_gradient": True},  # 2412.06464, Eq. 10
         # 2510.26692, Kimi Delta Attention.
         "kda": {"momentum": False, "decay_before_gradient": True, "decay": "channel"},
-        "ttt_linear": PLAIN | PER_CHUNK | {"memory_norm": True},  # 2407.04620, 2.3 and 2.7
-        "ttt_mlp": PLAIN | PER_CHUNK | {"memory_norm": True, "memory_layers": 2, "expansion": 4},  # the same
-        "huber": PER_CHUNK | {"loss": "huber"},  # 2504.13173 (Miras), the loss of Yaad
-        "l3": PER_CHUNK | {"loss": "l3"},  # 2504.13173, the loss of Moneta with p = 3
+        # 2407.04620, 2.3 to 2.7, which have GELU, biases and chunks of 16.
+        "ttt_linear": PLAIN | PER_CHUNK | {"memory_norm": True},
+        "ttt_mlp": PLAIN | PER_CHUNK | {"memory_norm": True, "memory_layers": 2, "expansion": 4},
+        # 2504.13173 (Miras): Huber's loss number by number, where Yaad's goes by the norm; the loss of Moneta, p = 3.
+        "huber": PER_CHUNK | {"loss": "huber"},
+        "l3": PER_CHUNK | {"loss": "l3"},
     }
 )
 

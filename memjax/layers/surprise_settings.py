@@ -49,6 +49,8 @@ class SurpriseSettings:
             is multiplied by 1 - momentum (its own: where momentum is more behind it, more is written). Or "write", one
             of these writes, as Titans prints it: a key that comes again once they are done is written with
             `rate / (1 - momentum)` in all, and beyond 2 the memory diverges. With gradient_at="chunk" always "token".
+            Neither bounds a key that comes in runs with pauses: where momentum is above about 0.7 and rates are as high
+            as they may be, it can carry the memory past the value, further with every run.
         memory_layers: of each memory. More than 1, a deep memory, are a perceptron with a learned start; needs
             `gradient_at="chunk"` (in MAC with `chunk=window`).
         expansion: a deep memory's hidden width, in widths of a head.

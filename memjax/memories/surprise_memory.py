@@ -43,8 +43,10 @@ class SurpriseMemory(Memory):
     """A segment encoder, then `ops.surprise_linear` item by item, in Z heads of `width // Z`; K learned probes read.
 
     `k, v = silu(x W)`, `|k| = 1`; `log_keep`, `log_momentum` are log-sigmoids of x and `lr` a sigmoid of it, for each
-    item and head: with unit keys a rate below 1 is stable without momentum, and below `2 (1 - momentum)` with it, to
-    which `bounded="token"` holds it by `lr (1 - momentum)`, and the paper does not. `slot_p = rmsnorm(probe_p M) W_o`.
+    item and head: with unit keys a rate below 1 is stable without momentum. With it what an item writes comes to `lr /
+    (1 - momentum)`, which `bounded="token"` holds below 1, and the paper does not: a key that comes back once that is
+    done does not diverge then; one that comes in runs with pauses may, where momentum is above about 0.7
+    (docs/memories/surprise.md). `slot_p = rmsnorm(probe_p M) W_o`.
     Source: Titans (2501.00663), Eq. 9 to 15. The contract and the encoder are ours, and so is how the probes read:
     without the norm, and without forgetting that starts near none (`time_constant`, in items), training stays at chance
     for long.

@@ -17,8 +17,8 @@ class RUM(Recommender):
     """Item level: the last items, `z = softmax_k(m_k · e_i)`, `logit(i) = sum_k z_k m_k · e_i`.
 
     Source: Chen et al. 2018, *Sequential Recommendation with User Memory Networks*, with a strength beta of 1 in the
-    softmax; five items, as in the code that HPMN's authors publish. There the user is `a_u + 0.2 memory`; a stream comes
-    without its user, so that the user is the memory alone, and beside nothing a factor of it has no meaning.
+    softmax; five items, as in the code that HPMN's authors publish. There the user is `a_u + 0.2 memory`; a stream
+    comes without its user, so that the user is the memory alone, and beside nothing a factor of it has no meaning.
 
     Args:
         shape: of the task.

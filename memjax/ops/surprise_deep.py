@@ -140,7 +140,7 @@ def surprise_memory(
 
     Args:
         apply: `apply(weights, x)`, what the memory says to x.
-        loss: `loss(output, v)`, a number.
+        loss: `loss(output, v)`, a number. Where all tokens may be masked it needs a gradient at `v = 0, k = 0`.
         weights: the memory before the first token, if no state is given.
         q: what each token reads with.
         k: what the memory is asked, to be surprised.

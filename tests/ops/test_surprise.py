@@ -474,3 +474,26 @@ def test_a_state_in_float64_stays_so_whatever_the_tokens_are_in(rng, impl):
         assert (out.dtype, end.memory.dtype, end.momentum.dtype) == (jnp.float32, jnp.float64, jnp.float64)
         each = [x[:, None] for x in arrays]
         jax.lax.scan(lambda state, token: (ops.surprise_linear(*token, state, impl=impl)[1], None), state, tuple(each))
+
+
+@pytest.mark.parametrize(
+    ("momentum", "rate", "times", "stable"),
+    [
+        (0.5, 0.5, 5, True),
+        (0.9, 0.1, 5, False),  # all that is written of a token comes to 1, to which layers hold it
+        (0.9, (1 - 0.9**0.5) ** 2, 5, True),
+        (0.8, 0.1, 6, True),
+        (0.9, 0.05, 10, False),
+    ],
+)
+def test_under_much_momentum_a_key_in_runs_with_pauses_diverges_at_rates_that_one_key_alone_does_not(
+    momentum, rate, times, stable
+):
+    """As docs/memories/surprise.md says: a key so many times, then another while its momentum runs out; 20 times."""
+    turns = np.tile(np.repeat([0, 1], [times, 100]), 20)
+    for which, keeps in ((turns, stable), (np.zeros_like(turns), True)):
+        keys, gates = np.eye(2)[which], np.zeros(len(which))
+        _, state = ops.surprise_linear(
+            keys, keys, np.ones((len(which), 1)), gates, gates + np.log(momentum), gates + rate
+        )
+        assert (float(jnp.abs(state.memory).max()) < 2) == keeps
