@@ -41,6 +41,7 @@ AS_LONG = "--config.training.steps=6000 --config.optimizer.decay_steps=1000"  # 
 SMALL = {
     "rehearsal": "",
     "continual": "",
+    "continual no rehearsal": ABLATIONS["no rehearsal"],
     **{
         name + kind: f"{AS_LONG} {flags}".rstrip()
         for name in BASELINES
@@ -113,7 +114,7 @@ PAPER = {
 VARIANTS = {
     **{name + kind: f",memory={name}" for name in BASELINES for kind in ("", " no rehearsal")},
     **{BOUNDED + kind: ",memory=surprise" for kind in ("", " no rehearsal")},
-    "continual": ",memory=continual",
+    **dict.fromkeys(("continual", "continual no rehearsal"), ",memory=continual"),
     "continual single head": ",memory=continual",
     **{f"random embeddings {name}": f",memory={name}" for name in ("continual", "surprise")},
     "continual as printed": ",memory=continual,printed=1",

@@ -78,10 +78,21 @@ def memories_of(rows: Iterable[str]) -> set[str]:
 
 
 def rehearsed(memories: dict, small: dict) -> list[str]:
-    """Accuracy of every memory with and without rehearsal, and its sizes; the best first."""
+    """Accuracy of every memory with and without rehearsal, and its sizes, at 3,000 steps."""
+    return _by_memory(every_memory(memories, small))
+
+
+def as_long(small: dict) -> list[str]:
+    """The same at 6,000 steps, Rehearsal and Continual Memory as configured."""
+    rows = by_row(small["runs"])
+    own = {"rehearsal no rehearsal": rows["no rehearsal"]} if "no rehearsal" in rows else {}
+    return _by_memory(rows | own)
+
+
+def _by_memory(rows: dict[str, list[dict]]) -> list[str]:
+    """Accuracy with and without rehearsal, and sizes, of all memories of which there are rows; the best first."""
     head = ["memory", "rehearsed %", "not rehearsed %", "seeds", "parameters", "state bytes"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    rows = every_memory(memories, small)
     accuracy = {row: [run["metrics"]["accuracy"] for run in runs] for row, runs in rows.items()}
     for memory in sorted(memories_of(rows), key=lambda memory: -mean(accuracy.get(memory, [0]))):
         both = (memory, f"{memory} no rehearsal")

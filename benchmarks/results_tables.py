@@ -23,6 +23,7 @@ TABLES = {
     "longer": (("evidence_medium", "evidence_longer"), evidence.longer),
     "paper_training": ("paper_training", evidence.training),
     "slots": ("evidence_small", evidence.slots),
+    "as_long": ("evidence_small", evidence.as_long),
     "recollected": ("evidence_small", evidence.recollected),
     "medium": ("evidence_medium", evidence.slots),
     "medium_steps": ("evidence_medium", evidence.steps_by_seed),
