@@ -3,6 +3,8 @@
 `VARIANTS` says what comes behind SIZE, the tables which flags come after that.
 """
 
+from collections.abc import Mapping
+
 from memjax.memories import registry
 
 BASELINES = [name for name in registry if name not in ("continual", "rehearsal")]
@@ -13,6 +15,17 @@ ABLATIONS = {
     "familiarity only": "--config.rehearsal.recollection=0",
     "random sampler": "--config.rehearsal.sampler=random",
 }
+
+
+def with_and_without(rows: Mapping[str, str]) -> dict[str, str]:
+    """Each row, and behind it the same without rehearsal."""
+    return {
+        row + kind: f"{flags} {more}".strip()
+        for row, flags in rows.items()
+        for kind, more in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
+    }
+
+
 EXTENSIONS = {
     "no context": "--config.memory.context=0",
     "additive scores": "--config.memory.scores=additive",
@@ -40,13 +53,7 @@ OF_SAMPLER = "--config.model.embeddings=sampler"
 AS_LONG = "--config.training.steps=6000 --config.optimizer.decay_steps=1000"  # as rehearsal and continual
 SMALL = {
     "rehearsal": "",
-    "continual": "",
-    "continual no rehearsal": ABLATIONS["no rehearsal"],
-    **{
-        name + kind: f"{AS_LONG} {flags}".rstrip()
-        for name in BASELINES
-        for kind, flags in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
-    },
+    **with_and_without({"continual": "", **dict.fromkeys(BASELINES, AS_LONG)}),
     "learned embeddings": OF_SAMPLER,
     "learned embeddings curriculum": f"{OF_SAMPLER} {CURRICULUM} --config.task.shortest=10 --config.training.buckets=5",
     **ABLATIONS,
@@ -67,20 +74,14 @@ MEDIUM = {
     "15% masked": "--config.rehearsal.mask_ratio=0.15",
     "gru encoder": "--config.memory.encoder=gru",
     "continual single head": "--config.memory.update_heads=1",
-    **{
-        name + kind: flags
-        for name in BASELINES
-        for kind, flags in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
-    },
-    **{
-        row + kind: f"{flags} {more}".rstrip()
-        for row, flags in {
+    **with_and_without(
+        {
+            **dict.fromkeys(BASELINES, ""),
             "curriculum": CURRICULUM,
             "4 slots": "--config.memory.slots=4",
             "1 slot": "--config.memory.slots=1 --config.memory.scores=additive",  # scores of both kinds need four
-        }.items()
-        for kind, more in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
-    },
+        }
+    ),
     **{f"random embeddings {row}": f"{RANDOM} {flags}" for row, flags in ABLATIONS.items()},
     "random embeddings no rehearsal curriculum": f"{RANDOM} {ABLATIONS['no rehearsal']} {CURRICULUM}",
     "random embeddings curriculum": f"{RANDOM} {CURRICULUM}",
@@ -96,25 +97,21 @@ SECOND_PASS = "--config.task.train=540"  # of 15,000 steps the last third reads 
 PAPER = {
     "rehearsal": "",
     "no rehearsal": ABLATIONS["no rehearsal"],
-    "discrete": "",
-    "discrete no rehearsal": ABLATIONS["no rehearsal"],
+    **with_and_without({"discrete": ""}),
     **dict.fromkeys(("continual", "surprise", "stm", "dnc"), ""),
-    **{
-        row + kind: f"{flags} {more}".rstrip()
-        for row, flags in {
+    **with_and_without(
+        {
             "slow curriculum": SECOND_PASS,
             "curriculum": f"{SECOND_PASS} {HALF_OF_STEPS} --config.task.curriculum=240000",
             "learned embeddings": f"{SECOND_PASS} {HALF_OF_STEPS} --config.task.curriculum=0",
             "short streams too": AS_BEFORE,
             "one pass": f"{AS_BEFORE} {FULL_LENGTH}",
-        }.items()
-        for kind, more in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
-    },
+        }
+    ),
 }
 VARIANTS = {
-    **{name + kind: f",memory={name}" for name in BASELINES for kind in ("", " no rehearsal")},
+    **{name + kind: f",memory={name}" for name in (*BASELINES, "continual") for kind in ("", " no rehearsal")},
     **{BOUNDED + kind: ",memory=surprise" for kind in ("", " no rehearsal")},
-    **dict.fromkeys(("continual", "continual no rehearsal"), ",memory=continual"),
     "continual single head": ",memory=continual",
     **{f"random embeddings {name}": f",memory={name}" for name in ("continual", "surprise")},
     "continual as printed": ",memory=continual,printed=1",

@@ -85,8 +85,7 @@ def rehearsed(memories: dict, small: dict) -> list[str]:
 def as_long(small: dict) -> list[str]:
     """The same at 6,000 steps, Rehearsal and Continual Memory as configured."""
     rows = by_row(small["runs"])
-    own = {"rehearsal no rehearsal": rows["no rehearsal"]} if "no rehearsal" in rows else {}
-    return _by_memory(rows | own)
+    return _by_memory(rows | {"rehearsal no rehearsal": rows["no rehearsal"]})
 
 
 def _by_memory(rows: dict[str, list[dict]]) -> list[str]:

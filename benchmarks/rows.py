@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from downstream_rows import DIALOGUE, LEARNERS, RECOMMENDATION, SPANS, STORIES, VIDEO
-from evidence_rows import ABLATIONS, BASELINES, BOUNDED, DEMO, MEDIUM, PAPER, SMALL, VARIANTS
+from evidence_rows import ABLATIONS, BASELINES, BOUNDED, DEMO, MEDIUM, PAPER, SMALL, VARIANTS, with_and_without
 
 from memjax.memories import registry
 
@@ -99,11 +99,7 @@ BABILONG = {
     **{f"{name} no rehearsal": name for name in registry},
     "Multi-Hop Reason": "multi_hop",
 }
-MEMORIES = {
-    name + kind: f"{own} {flags}".strip()
-    for name, own in {**dict.fromkeys(BASELINES, ""), BOUNDED: "--config.memory.bounded=token"}.items()
-    for kind, flags in (("", ""), (" no rehearsal", ABLATIONS["no rehearsal"]))
-}
+MEMORIES = with_and_without({**dict.fromkeys(BASELINES, ""), BOUNDED: "--config.memory.bounded=token"})
 CELLS = {
     "copy NTM": "copy,cell=ntm",
     "copy DNC": "copy,cell=dnc",
