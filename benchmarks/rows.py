@@ -14,6 +14,9 @@ BABI |= {f"{row} as embedded": f"{BABI[row]} {AS_EMBEDDED}" for row in ("1", "2"
 # All tasks jointly, at the size for a CPU; then at the paper's.
 JOINT = {"rehearsal": "joint", "dnc": "joint,memory=dnc", "stm": "joint,memory=stm", "128 wide": "rehearsal,task=0"}
 JOINT |= {"no rehearsal": "joint", "surprise": "joint,memory=surprise"}
+JOINT["unit size"] = (
+    "joint --config.model.item_scale=8.0 --config.model.query_scale=8.0 --config.rehearsal.position_std=0.12"
+)
 BUDGET = f"--config.training.steps=4000 --config.training.sampler_steps=1500 {AS_EMBEDDED}"
 RULE_ROWS = {
     "LMM per chunk": "titans_chunked",

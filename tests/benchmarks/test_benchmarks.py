@@ -150,6 +150,7 @@ def test_joint_runs_are_told_by_task_and_by_how_many_they_fail(reproduce, monkey
     assert all(config["task"]["task"] == 0 for config in configs.values())
     assert configs["128 wide"]["model"]["width"] == 128 > configs["rehearsal"]["model"]["width"]
     assert configs["no rehearsal"]["rehearsal"]["fragments"] == 0 < configs["dnc"]["rehearsal"]["fragments"]
+    assert configs["unit size"]["model"] == configs["rehearsal"]["model"] | {"item_scale": 8.0, "query_scale": 8.0}
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     tables = importlib.import_module("tables_of_runs")
     run = {"row": "dnc", "step": 900, "metrics": {"tags": {"task": {"1": {"accuracy": 1.0}, "2": {"accuracy": 0.7}}}}}
