@@ -32,6 +32,7 @@ EXTENSIONS = {
     "dot scores": "--config.memory.scores=dot",
     "items as embedded": "--config.model.item_scale=1 --config.memory.position_std=0.02",
 }
+ANNEALED = "--config.rehearsal.anneal_steps=4000"
 # What the trials of docs/slots.md change in `rehearsal` at size `small`, one setting each, but two of one row;
 # of equal bytes the last two.
 TRIALS = {
@@ -44,6 +45,7 @@ TRIALS = {
     "recollection weight 2": "--config.rehearsal.recollection=2",
     "answers weight half": "--config.rehearsal.answer=0.5",
     "rehearsal first": "--config.rehearsal.answer_after=1000",
+    "annealed": ANNEALED,
     "10 slots of 128": "--config.memory.slots=10 --config.model.width=128 --config.model.item_scale=11.314",
     "40 slots of 32": "--config.memory.slots=40 --config.model.width=32 --config.model.item_scale=5.657",
 }
@@ -54,6 +56,7 @@ AS_LONG = "--config.training.steps=6000 --config.optimizer.decay_steps=1000"  # 
 SMALL = {
     "rehearsal": "",
     **with_and_without({"continual": "", **dict.fromkeys(BASELINES, AS_LONG)}),
+    "dnc annealed": f"{AS_LONG} {ANNEALED}",
     "learned embeddings": OF_SAMPLER,
     "learned embeddings curriculum": f"{OF_SAMPLER} {CURRICULUM} --config.task.shortest=10 --config.training.buckets=5",
     **ABLATIONS,
@@ -113,6 +116,7 @@ VARIANTS = {
     **{name + kind: f",memory={name}" for name in (*BASELINES, "continual") for kind in ("", " no rehearsal")},
     **{BOUNDED + kind: ",memory=surprise" for kind in ("", " no rehearsal")},
     "continual single head": ",memory=continual",
+    "dnc annealed": ",memory=dnc",
     **{f"random embeddings {name}": f",memory={name}" for name in ("continual", "surprise")},
     "continual as printed": ",memory=continual,printed=1",
     **{f"{row} as printed": ",printed=1" for row in ("rehearsal", *ABLATIONS)},

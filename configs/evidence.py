@@ -22,7 +22,7 @@ Ablations, each one override:
     --config.memory.context=0             no context          --config.memory.scores=additive      one kind of scores
     --config.memory.momentum=False        no momentum         --config.memory.forgetting=False     none (both: surprise)
     --config.memory.score_gain=3          scores larger       --config.rehearsal.tied=True         as printed: no matrix
-    --config.memory.write_heads=4         heads of the write
+    --config.memory.write_heads=4         heads of the write  --config.rehearsal.anneal_steps=4000  fades out
     --config.model.embeddings=sampler     begin with sampler's  --config.rehearsal.answer_after=200   rehearsal first
 """
 
@@ -97,7 +97,8 @@ def get_config(arg: str = "demo") -> ConfigDict:
     config.rehearsal.update(
         fragments=5 if continual else 6, mask_ratio=0.5, deterministic=False, negatives=0, among="vocabulary"
     )
-    config.rehearsal.update(sampler="random" if continual else "history", tied=False, answer_after=0)
+    config.rehearsal.update(sampler="random" if continual else "history", tied=False)
+    config.rehearsal.update(answer_after=0, anneal_steps=0)
     config.rehearsal.update(
         layers=2 if on_cpu else 3, heads=4, norm_slots=extended, position_std=0.12 if extended else 0.02
     )

@@ -304,6 +304,18 @@ def test_where_rehearsal_comes_first_answers_have_no_weight_before_that_step():
         assert metrics["answer_loss"] > 0.1
 
 
+def test_annealed_rehearsal_weighs_less_by_the_same_amount_with_every_step_and_then_nothing():
+    weights = rehearsed(fragments=3, negatives=6, mask_ratio=0.4, anneal_steps=8)
+    model, params, frozen, _ = made("random")
+    loss = jax.jit(rehearsal_objective(model, weights, True, None))
+    given, whole = batch(*CASES["random"][:2]), ran("random")
+    for step, left in ((0, 1), (2, 0.75), (7, 0.125), (8, 0), (50, 0)):
+        total, metrics = loss(params, frozen, given | {"step": jnp.full(ROWS, step)})
+        parts = [WEIGHTS[name] * metrics[f"{name}_loss"] for name in ("recollection", "familiarity")]
+        np.testing.assert_allclose(total, whole[0] - (1 - left) * sum(parts), rtol=1e-5)
+        assert metrics["rehearsing"] == left and min(parts) > 0.01
+
+
 def test_an_experiment_minimises_what_its_config_weighs():
     weights = {f"rehearsal__{name}": weight for name, weight in WEIGHTS.items()}
     prepared = prepare(tiny("demo,memory=compressive", task__length=10, **weights))

@@ -84,7 +84,8 @@ def rehearsal_objective(
     """`recollection + familiarity + answer`, weighted (Rehearsal Memory, Eq. 7), and the memory's own `aux_loss`.
 
     A batch has, for each example, a `key`, its `step` and what `of_other_rows` adds. `frozen` holds the sampler's
-    parameters. Where rehearsal comes first, the share of steps with answers is a metric, `answering`.
+    parameters. Where rehearsal comes first, the share of steps with answers is a metric, `answering`; where it is
+    annealed, what is left of its weights is one, `rehearsing`.
 
     Args:
         model: the memory, and what stands around it.
@@ -101,6 +102,8 @@ def rehearsal_objective(
             return metrics
         if weights.answer_after:
             metrics["answering"] = (example["step"] >= weights.answer_after).astype(jnp.float32)
+        if weights.anneal_steps:
+            metrics["rehearsing"] = jnp.maximum(1 - example["step"] / weights.anneal_steps, 0)
         slots, stream, mask, query = _rehearsed(answered.slots, example)
         if sampler is None:
             chosen, drawn = draw_anywhere(draw_key, mask, weights.fragments)
@@ -123,8 +126,9 @@ def rehearsal_objective(
     def total(means: Metrics) -> tuple[Array, Metrics]:
         loss = weights.answer * means.get("answering", 1.0) * means["answer_loss"] + means["aux_loss"]
         if rehearses:
-            loss += weights.recollection * means["recollection_loss"]
-            loss += weights.familiarity * means["familiarity_loss"]
+            left = means.get("rehearsing", 1.0)
+            loss += left * weights.recollection * means["recollection_loss"]
+            loss += left * weights.familiarity * means["familiarity_loss"]
         return loss, means
 
     return mean_objective(one, total)

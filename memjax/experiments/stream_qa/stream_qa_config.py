@@ -137,6 +137,8 @@ class RehearsalConfig:
         familiarity: the weight of its loss.
         answer: the weight of the answer's loss.
         answer_after: in how many steps at the beginning the answer's loss has no weight, so that rehearsal comes first.
+        anneal_steps: in how many steps the weights of recollection and familiarity fall to 0, linearly from the first
+            step on; 0 for weights that stay.
         fragments: how many of each stream are rehearsed, 0 for no rehearsal; even with the history sampler.
         mask_ratio: the share of a fragment's items that is hidden, in (0, 1).
         sampler: "history", which is trained first and draws half of the fragments from each half of the stream; or
@@ -156,6 +158,7 @@ class RehearsalConfig:
     familiarity: float = 0.5
     answer: float = 1.0
     answer_after: int = 0
+    anneal_steps: int = 0
     fragments: int = 6
     mask_ratio: float = 0.5
     sampler: Literal["history", "random"] = "random"
@@ -171,7 +174,8 @@ class RehearsalConfig:
     def __post_init__(self):
         check_counts(self, 1, "layers")
         at_least(self, 1, "heads")
-        at_least(self, 0, "recollection", "familiarity", "answer", "answer_after", "fragments", "negatives")
+        at_least(self, 0, "recollection", "familiarity", "answer", "answer_after", "anneal_steps")
+        at_least(self, 0, "fragments", "negatives")
         check_scales(self, "position_std")
 
 
