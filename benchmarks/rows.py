@@ -14,9 +14,10 @@ BABI |= {f"{row} as embedded": f"{BABI[row]} {AS_EMBEDDED}" for row in ("1", "2"
 # All tasks jointly, at the size for a CPU; then at the paper's.
 JOINT = {"rehearsal": "joint", "dnc": "joint,memory=dnc", "stm": "joint,memory=stm", "128 wide": "rehearsal,task=0"}
 JOINT |= {"no rehearsal": "joint", "surprise": "joint,memory=surprise"}
-JOINT["unit size"] = (
-    "joint --config.model.item_scale=8.0 --config.model.query_scale=8.0 --config.rehearsal.position_std=0.12"
-)
+UNIT_SIZE = "--config.model.item_scale=8.0 --config.model.query_scale=8.0 --config.rehearsal.position_std=0.12"
+JOINT["unit size"] = f"joint {UNIT_SIZE}"
+# Up to five questions of a story are one example: as many questions in a step, of a third of the stories' sentences.
+JOINT["asked on the way"] = f"joint --config.task.asked=5 --config.training.batch_size=20 {UNIT_SIZE}"
 BUDGET = f"--config.training.steps=4000 --config.training.sampler_steps=1500 {AS_EMBEDDED}"
 RULE_ROWS = {
     "LMM per chunk": "titans_chunked",

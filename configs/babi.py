@@ -50,7 +50,7 @@ def get_config(arg: str = "rehearsal") -> ConfigDict:
     config = ConfigDict()
     config.system = variant if direct else "memory"
     config.task = ConfigDict({"name": "babi", "folder": values["folder"], "task": values["task"]})
-    config.task.update(words=15, data_dir="data")
+    config.task.update(words=15, data_dir="data", asked=1)
 
     own = {"rehearsal": START, "continual": START, "retention": {"policy": "st"}}
     own["stm"] = {"memory_width": 32 if large else 16}

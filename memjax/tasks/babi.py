@@ -27,30 +27,38 @@ class BabiSpec:
         words: the most that a sentence may have. N is the longest sentence that there is, so that no step pays for
             padding that no sentence fills.
         data_dir: where `memjax prepare babi` has put the data.
+        asked: how many questions of a story, one after the other, are an example at most. Above 1 the sentences before
+            the last of them are read once, and asked on the way.
     """
 
     folder: str
     task: int
     words: int
     data_dir: str
+    asked: int = 1
 
     def __post_init__(self):
-        at_least(self, 1, "words")
+        at_least(self, 1, "words", "asked")
 
 
 class _Examples(NamedTuple):
-    """A split: the sentences of all its stories end to end, and for each question where its stream begins and ends."""
+    """A split: the sentences of all its stories end to end, and for each example where its stream begins and ends, and
+    its A questions.
+    """
 
     lines: np.ndarray  # rows of the table of sentences
     start: np.ndarray
     length: np.ndarray
+    asked: np.ndarray  # which of the questions are no padding, and so on, [size, A]
+    after: np.ndarray
     query: np.ndarray  # rows of the table of questions
     label: np.ndarray
     tag: np.ndarray
 
 
 class Babi:
-    """The bAbI task: stream `[B, T, N]` of the sentences before a question, query `[B, W]`, label `[B]` an answer.
+    """The bAbI task: stream `[B, T, N]` of the sentences before a question, query `[B, W]`, label `[B]` an answer; or
+    `[B, A, 1, W]` and `[B, A, 1]` of up to A questions about a story, asked on the way.
 
     An answer is a class as it is written, in lower case ("apple,milk" is one). Words and classes are those of the train
     split. Word id 0 is padding, 1 any word that train does not have. An answer that train does not have gets the label
@@ -105,8 +113,10 @@ class Babi:
         tag, names, tag_of = _tags(spec, tasks, everything)
         self._tag = tag
         segments = max(question.after for story in everything for question in story.questions)
+        most = max(len(story.questions) for story in everything)
+        self._times = min(spec.asked, most)
         self._splits = {
-            split: _arrays(stories[split], sentence_rows, question_rows, label_ids, tag_of, segments)
+            split: _arrays(stories[split], sentence_rows, question_rows, label_ids, tag_of, segments, self._times)
             for split in SPLITS
         }
         self.shape = TaskShape(
@@ -118,18 +128,19 @@ class Babi:
             answer="classes",
             classes=len(self.answers),
             tags={tag: names} if tag else {},
+            questions=(self._times, 1) if self._times > 1 else None,
         )
 
     def size(self, split: Split) -> int:
-        """How many questions the split has."""
+        """How many examples the split has."""
         return len(self._splits[split].start)
 
     def lengths(self, split: Split) -> np.ndarray:
-        """How many sentences stand before each question."""
+        """How many sentences each example reads."""
         return self._splits[split].length
 
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
-        """The questions with these indices.
+        """The examples with these indices.
 
         Args:
             split: which of them.
@@ -141,21 +152,21 @@ class Babi:
         part, indices = self._splits[split], np.asarray(indices)
         size = self.size(split)
         inside = (indices >= 0) & (indices < size)
-        require(inside.all(), f"bAbI's {split} split has {size} questions; an index is outside of [0, {size})")
+        require(inside.all(), f"bAbI's {split} split has {size} examples; an index is outside of [0, {size})")
         place = np.arange(self.shape.segments)
         lines = part.lines[part.start[indices, None] + place]
         lines *= place < part.length[indices, None]  # row 0 of the table is a sentence of padding
         stream = self._sentences.take(lines, axis=0)
-        batch = {
-            "stream": stream,
-            "mask": stream != PAD,
-            "query": self._questions[part.query[indices]],
-            "label": part.label[indices],
-        }
-        return {**batch, self._tag: part.tag[indices]} if self._tag else batch
+        questions = {"query": self._questions[part.query[indices]], "label": part.label[indices]}
+        questions |= {self._tag: part.tag[indices]} if self._tag else {}
+        batch = {"stream": stream, "mask": stream != PAD}
+        if self._times == 1:
+            return batch | {name: values[:, 0] for name, values in questions.items()}
+        questions |= {"asked": part.asked[indices]}
+        return batch | {"after": part.after[indices]} | {name: x[:, :, None] for name, x in questions.items()}
 
     def groups(self, split: Split) -> np.ndarray:
-        """The story of each question."""
+        """The story of each example."""
         return self._splits[split].start
 
     def encode_sentence(self, text: str) -> np.ndarray:
@@ -246,15 +257,23 @@ def _tags(spec: BabiSpec, tasks: list[int], stories: list[Story]) -> tuple[str, 
     return "", (), lambda task, question: 0
 
 
-def _arrays(stories, sentence_rows, question_rows, label_ids, tag_of, segments) -> _Examples:
+def _arrays(stories, sentence_rows, question_rows, label_ids, tag_of, segments, times) -> _Examples:
     lines: list[int] = []
-    rows: list[tuple[int, int, int, int, int]] = []
+    streams: list[tuple[int, int]] = []
+    rows: list[list[tuple[int, int, int, int, int]]] = []
     for task, story in stories:
-        for question in story.questions:
-            label = label_ids.get(question.answer.lower(), UNSEEN)
-            row = question_rows[question.text]
-            rows.append((len(lines), question.after, row, label, tag_of(task, question)))
+        for first in range(0, len(story.questions), times):
+            questions = story.questions[first : first + times]
+            streams.append((len(lines), max(question.after for question in questions)))
+            found = [
+                (1, question.after, question_rows[question.text], label_ids.get(question.answer.lower(), UNSEEN),
+                 tag_of(task, question))
+                for question in questions
+            ]  # fmt: skip
+            rows.append(found + [(0,) * 5] * (times - len(found)))
         lines.extend(sentence_rows[text] for text in story.sentences)
     # T rows more, so that the stream of the last story can be cut like any other.
     lines.extend([0] * segments)
-    return _Examples(np.array(lines, np.int32), *np.array(rows, np.int32).T.copy())
+    start, length = np.array(streams, np.int32).T.copy()
+    asked, *others = np.moveaxis(np.array(rows, np.int32), 2, 0).copy()
+    return _Examples(np.array(lines, np.int32), start, length, asked > 0, *others)

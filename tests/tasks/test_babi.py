@@ -167,6 +167,27 @@ def test_lengths_are_those_of_the_streams(joint):
     assert joint.lengths("test").max() == joint.shape.segments
 
 
+@pytest.mark.parametrize("asked", [2, 5, 100])
+def test_a_story_that_is_asked_on_the_way_has_the_questions_of_its_beginnings(data, joint, asked):
+    """Each with its stream, words, answer and task, in the order of the file."""
+    way = Babi(BabiSpec("en", 0, 12, str(data), asked))
+    assert way.shape.questions == (min(asked, 12), 1)  # twelve are asked of some stories of task 20
+    size = way.size("valid")
+    batch = way.examples("valid", np.arange(size))
+    check_batch(way.shape, batch)
+    real = batch["asked"]
+    alone = joint.examples("valid", np.arange(joint.size("valid")))
+    assert real.any((1, 2)).all() and real.sum() == joint.size("valid") > size
+    for name in ("query", "label", "task"):
+        np.testing.assert_array_equal(batch[name][real], alone[name])
+    example, time, _ = np.nonzero(real)
+    read = np.arange(way.shape.segments) < batch["after"][example, time][:, None]
+    np.testing.assert_array_equal(batch["stream"][example] * read[:, :, None], alone["stream"])
+    np.testing.assert_array_equal(way.lengths("valid"), batch["after"].max(1))
+    np.testing.assert_array_equal(way.lengths("valid"), batch["mask"].any(2).sum(1))
+    np.testing.assert_array_equal(way.groups("valid")[example], joint.groups("valid"))
+
+
 def test_places_are_those_of_the_last_fact(texts, data):
     task = Babi(BabiSpec("en", 2, 8, str(data)))
     lines = raw(texts, "en", 2, "test")
@@ -297,10 +318,11 @@ def test_impossible_specs_and_indices(tmp_path):
     for wrong, match in [
         (lambda: create(1, words=8), "a sentence has 9 words, words is 8; set it to 9"),
         (lambda: create(1, words=0), "words must be at least 1"),
+        (lambda: Babi(BabiSpec("en", 1, 9, str(tmp_path), asked=0)), "asked must be at least 1"),
         (lambda: Babi(BabiSpec("en-1k", 1, 9, str(tmp_path))), "'en-1k' is not prepared; prepared: en"),
         (lambda: Babi(BabiSpec("en", 1, 9, "none")), "memjax prepare babi --from ARCHIVE --data_dir=none"),
-        (lambda: create(1).examples("test", np.array([0, -1])), "test split has 3 questions"),
-        (lambda: create(1).examples("test", np.array([0, 3])), "test split has 3 questions"),
+        (lambda: create(1).examples("test", np.array([0, -1])), "test split has 3 examples"),
+        (lambda: create(1).examples("test", np.array([0, 3])), "test split has 3 examples"),
         (lambda: made(tmp_path, "one", **{"1_train": one, "1_test": one})(1), "one train story"),
     ]:
         with pytest.raises(MemjaxError, match=match) as caught:
