@@ -24,7 +24,8 @@ class Attention(nn.Module):
     def __call__(
         self, x: Float[Array, "*axes N d"], context: Float[Array, "*context K d"], mask: Bool[Array, "*context K"]
     ) -> Float[Array, "*axes N d"]:
-        attention = nn.MultiHeadDotProductAttention(self.heads, dtype=self.dtype, force_fp32_for_softmax=True)
+        short = jnp.dtype(self.dtype).itemsize < 4  # what masks float64 is -inf in float32: NaN where all is masked
+        attention = nn.MultiHeadDotProductAttention(self.heads, dtype=self.dtype, force_fp32_for_softmax=short)
         return attention(x, context, mask=mask[..., None, None, :])
 
 

@@ -6,6 +6,7 @@ from functools import partial
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from memjax.checks import at_least
 from memjax.errors import require, require_count
@@ -130,9 +131,9 @@ def generate(
     *,
     state: State | None = None,
     key: Key | None = None,
-    temperature: float = 1.0,
+    temperature: float | int | np.number = 1.0,
 ) -> tuple[Int[Array, "count"], State]:
-    """Reads the prompt, then makes tokens one by one.
+    """Reads the prompt, then makes tokens one by one; compiled once for each model, length of prompt and count.
 
     To go on as one call would have: `generate(model, params, tokens[-1:], n, state=state)`. A token of -1: the logits
     were not finite.
@@ -161,9 +162,22 @@ def generate(
     require(prompt.ndim == 1 and prompt.size > 0, f"a prompt is [L], of at least one token, not {list(prompt.shape)}")
     check_tokens(prompt, model.vocabulary)
     require_count("count", count)
-    warm = isinstance(temperature, int | float) and temperature > 0
+    warm = isinstance(temperature, int | float | np.number) and temperature > 0
     require(warm, f"temperature must be a number above 0, not {temperature!r:.40}")
+    return _generate(model, count, BLOCK, params, jnp.asarray(prompt), state, key, float(temperature))
 
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _generate(
+    model: SequenceModel,
+    count: int,
+    block: int,
+    params: Params,
+    prompt: Array,
+    state: State | None,
+    key: Key | None,
+    temperature: Float[Array, ""],
+) -> tuple[Array, State]:
     def draw(logits: Array, key: Key | None) -> Array:
         token = logits.argmax(-1) if key is None else jax.random.categorical(key, (logits - logits.max()) / temperature)
         return jnp.where(jnp.isfinite(logits).all(), token, -1)
@@ -174,24 +188,25 @@ def generate(
         token = draw(logits[-1], key).astype(token.dtype)
         return (token, state), token
 
-    prompt = jnp.asarray(prompt)
     keys = None if key is None else jax.random.split(key, count)
-    logits, state = _prefill(model, params, prompt, state)
+    logits, state = _prefill(model, block, params, prompt, state)
     first = draw(logits[-1], None if keys is None else keys[0]).astype(prompt.dtype)
     rest = None if keys is None else keys[1:]
     (_, state), tokens = jax.lax.scan(step, (first, state), rest, length=count - 1)
     return jnp.concatenate([first[None], tokens]), state
 
 
-def _prefill(model: SequenceModel, params: Params, prompt: Array, state: State | None) -> tuple[Array, State]:
+def _prefill(
+    model: SequenceModel, block: int, params: Params, prompt: Array, state: State | None
+) -> tuple[Array, State]:
     """The logits after a prompt of any length, and the state."""
-    whole = (prompt.size - 1) // BLOCK  # blocks before the last one
+    whole = (prompt.size - 1) // block  # blocks before the last one
     if whole:
         state = model.apply(params, method="initial_state") if state is None else state
 
-        def step(state: State, block: Array) -> tuple[State, None]:
-            return model.apply(params, block, state)[1], None
+        def step(state: State, tokens: Array) -> tuple[State, None]:
+            return model.apply(params, tokens, state)[1], None
 
-        state, _ = jax.lax.scan(step, state, prompt[: whole * BLOCK].reshape(whole, BLOCK))
-    logits, state = model.apply(params, prompt[whole * BLOCK :], state)
+        state, _ = jax.lax.scan(step, state, prompt[: whole * block].reshape(whole, block))
+    logits, state = model.apply(params, prompt[whole * block :], state)
     return logits[-1:], state

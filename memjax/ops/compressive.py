@@ -158,7 +158,7 @@ def reconstruction_loss(
     short, short_mask = compress_rows(compressor, rows, row_mask)
     exact = memory_attention(attention, x, rows, row_mask)
     squares = jnp.square(exact - memory_attention(attention, x, short, short_mask)).mean(1)
-    return jnp.where(mask, squares, 0).sum() / jnp.maximum(mask.sum(), 1)
+    return jnp.where(mask, squares, 0).sum() / jnp.maximum(mask.sum(dtype=squares.dtype), 1)
 
 
 def _normed(params: MemoryAttentionParams, x: Array) -> Array:

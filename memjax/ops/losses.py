@@ -61,7 +61,7 @@ def recollection_loss(
         logits_NxV = jnp.where(valid, logits_NxV, -jnp.inf)
     true_N = jnp.take_along_axis(logits_NxV, target[:, None], axis=1, mode="fill")[:, 0]
     losses_N = jax.nn.logsumexp(logits_NxV, axis=1) - true_N
-    return jnp.where(masked, losses_N, 0).sum() / jnp.maximum(masked.sum(), 1)
+    return jnp.where(masked, losses_N, 0).sum() / jnp.maximum(masked.sum(dtype=losses_N.dtype), 1)
 
 
 @checked
@@ -90,7 +90,7 @@ def familiarity_loss(
     positive_logit, negative_logit = (jnp.where(mask, logit, 0) for logit in (positive_logit, negative_logit))
     losses_F = jax.nn.softplus(-positive_logit) + jax.nn.softplus(negative_logit)
     losses_F = losses_F.astype(jnp.promote_types(losses_F.dtype, jnp.float32))
-    return jnp.where(mask, losses_F, 0).sum() / jnp.maximum(mask.sum(), 1)
+    return jnp.where(mask, losses_F, 0).sum() / jnp.maximum(mask.sum(dtype=losses_F.dtype), 1)
 
 
 @checked

@@ -108,7 +108,9 @@ def sentence_weights(
     >>> sentence_weights(jnp.array([2, 1]), jnp.ones(2, bool), 3).tolist()
     [[0.0, 0.0, 0.5], [0.0, -1.0, 0.0]]
     """
-    affine = jnp.stack(_affine(mask)) if encoding == "position" else jnp.stack([mask * 1.0, mask * 0.0])
+    affine = (
+        jnp.stack(_affine(mask)) if encoding == "position" else jnp.stack([mask.astype(float), jnp.zeros(mask.shape)])
+    )
     return affine @ jax.nn.one_hot(ids, vocabulary, dtype=affine.dtype)
 
 
@@ -235,5 +237,5 @@ def _affine(mask: Bool[Array, "N"]) -> tuple[Float[Array, "N"], Float[Array, "N"
 
 def _centred(mask: Bool[Array, "N"], width: int, places: int) -> tuple[Float[Array, "N"], Float[Array, "N"]]:
     """`a` and `b` of each word, whose weights are `a - (k/d) b`; 0 for padding."""
-    off = (jnp.cumsum(mask) - (places + 1) / 2) / places
+    off = (jnp.cumsum(mask, dtype=float) - (places + 1) / 2) / places
     return jnp.where(mask, 1 - 2 * off * (width + 1) / width, 0), jnp.where(mask, -4 * off, 0)

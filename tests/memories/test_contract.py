@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
-from flax import nnx
+from flax import nnx, serialization
 from oracles.checking import assert_close, assert_finite, assert_same, cast
 
 from memjax import functional, memories
@@ -418,6 +418,23 @@ def test_parameters_and_state_survive_a_checkpoint(variant, tmp_path):
     assert_same(restored, kept)
     went_on = write(restored["params"], items[2:], mask[2:], state=restored["state"])
     assert_close(went_on[0], write(params, items, mask)[0], 1e-5)
+
+
+@every_memory
+def test_a_state_survives_being_written_as_bytes_by_flax(variant):
+    _, params = made(variant)
+    state, _ = run(variant, memorize)(params, *stream())
+    other, _ = run(variant, memorize)(params, *stream(1))
+    assert_same(serialization.from_bytes(other, serialization.to_bytes(state)), state)
+
+
+@every_memory
+def test_no_dtype_is_promoted_that_was_not_said(variant):
+    """As `jax_numpy_dtype_promotion="strict"` wants it: no int32 count with a float, no bool."""
+    _, params = made(variant)
+    with jax.numpy_dtype_promotion("strict"):
+        state, _ = run(variant, memorize).eval_shape(params, *stream())
+        run(variant, "slots").eval_shape(params, state)
 
 
 @every_memory

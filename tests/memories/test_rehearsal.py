@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles import slots as oracle
-from oracles.checking import assert_close, assert_same, cast, float64, matmuls_that_no_carry_reaches
+from oracles.checking import assert_close, assert_finite, assert_same, cast, float64, matmuls_that_no_carry_reaches
 
 from memjax import memories, ops
 from memjax.memories import memorize
@@ -255,3 +255,17 @@ def test_initial_std_is_how_far_the_slots_are_apart_at_the_start(name):
     memory = memories.create(name, slots=50, width=64, segment=2, layers=0, initial_std=0.2)
     slots = init(memory, jnp.ones((1, 2, 64)))["params"]["initial_slots"]
     assert float(slots.std()) == pytest.approx(0.2, rel=0.05)
+
+
+@pytest.mark.parametrize("label", ["rehearsal", "continual"])
+def test_a_segment_of_padding_leaves_gradients_finite_in_float64(label):
+    memory, params, items, mask = made(label)
+
+    def loss(params, items):
+        state, _ = memory.apply(params, items, mask, method=memorize)
+        return jnp.square(memory.apply(params, state, method="slots").values).sum()
+
+    with jax.enable_x64(True):
+        gradients = jax.jit(jax.grad(loss, argnums=(0, 1)))(params, items)
+        assert_finite(gradients)
+        assert all(leaf.dtype == jnp.float64 for leaf in jax.tree.leaves(gradients))

@@ -3,6 +3,7 @@
 import functools
 import warnings
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -120,6 +121,29 @@ def test_a_long_prompt_is_read_in_blocks(name, monkeypatch):
     for (tokens, state), (expected, expected_state) in zip(states(), at_once, strict=True):
         np.testing.assert_array_equal(tokens, expected)
         jax.tree.map(lambda a, b: assert_close(a, b, 5e-5), state, expected_state)
+
+
+@pytest.mark.parametrize("key", [None, 0])
+def test_tokens_are_generated_by_one_program_however_often(key):
+    traced = []
+
+    class Counted(nn.Module):
+        @nn.compact
+        def __call__(self, x, state=None, reset=None):
+            traced.append(len(x))
+            return nn.Dense(WIDTH)(x), () if state is None else state
+
+        def initial_state(self):
+            return ()
+
+    model = model_of("LMM", depth=1, make_layer=Counted)
+    params = model.init(jax.random.key(0), TOKENS)
+    made = []
+    for seed, temperature in enumerate((1.0, 2, np.float32(0.5))):
+        traced_before = len(traced)
+        own = None if key is None else jax.random.key(seed)
+        made.append(generate(model, params, TOKENS[:4], 3, key=own, temperature=temperature)[0])
+    assert len(traced) == traced_before > 0 and made[-1].shape == (3,)
 
 
 def test_tokens_are_drawn_from_the_models_distribution():
