@@ -348,3 +348,11 @@ def test_a_task_that_the_archive_lacks_or_that_is_another_kind_is_one_clear_line
 def test_mazes_that_cannot_be_made_are_one_line(make, unchecked):
     with pytest.raises(MemjaxError, match="whole number"):
         make()
+
+
+def test_walls_of_random_mazes_stand_within_more_often_than_at_the_edge():
+    walls = np.asarray(environments.random_mazes(600, 0).walls)
+    largest = walls[np.asarray(environments.random_mazes(600, 0).starts)[:, 4, 9]][:, 1:8, 1:8]
+    inner = largest[:, 1:-1, 1:-1].mean()
+    edge = (largest.sum() - largest[:, 1:-1, 1:-1].sum()) / (len(largest) * 24)
+    assert edge < inner / 1.5, (edge, inner)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from compiled import compiled_programs
 from rich.console import Console
+from training.tiny import random_params
 
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import from_mapping
@@ -17,6 +18,7 @@ from memjax.reporting import load_run
 from memjax.training import experiment
 from memjax.training.data import Layout
 from memjax.training.phase import load_phase
+from memjax.training.ranking_metrics import auc_interval
 
 ITEMS, USERS = 9, 11
 
@@ -113,3 +115,17 @@ def test_what_is_ranked_depends_on_no_batch(folder):
             assert whole[name] is None
         else:
             np.testing.assert_allclose(value, whole[name], rtol=1e-5)
+
+
+def test_the_interval_of_the_popular_auc_is_by_users(folder):
+    made = prepared(folder, "dien")
+    model = build(made.config, made.task.shape)
+    example = {name: x[0] for name, x in made.task.examples("train", np.zeros(1, int)).items()}
+    params = random_params(model, example)
+    _, target, popular = one_by_one(model, params, made.task)
+    users = np.arange(len(target))
+    expected = auc_interval(
+        np.concatenate([target, popular]), np.repeat([1, 0], len(users)), np.concatenate([users, users])
+    )
+    found = rank_items(model, params, made.task, made.recipe.layout, "test", 8)
+    np.testing.assert_allclose(found["auc_popular_interval"], expected, atol=1e-6)

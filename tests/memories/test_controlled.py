@@ -190,3 +190,16 @@ def test_an_interface_of_another_memory_is_one_clear_line(unchecked):
     cut = own._replace(interface=ops.InterfaceParams(own.interface.w[:, :-1], own.interface.b[:-1]))
     with pytest.raises(MemjaxError, match="interface has 28 numbers, not 27"):
         ops.dnc_step(cut, state, jnp.zeros(20))
+
+
+def test_an_item_is_a_constant_where_it_is_said_again():
+    memory = memories.DMSDNC(num_slots=6, width=8, blocks=2, memory_width=4, read_heads=2, hidden=6)
+    items, mask = jax.random.normal(jax.random.key(1), (2, 3, 8)), jnp.ones((2, 3), bool)
+    params = memory.init(jax.random.key(0), items, method=memorize)
+    state = memory.apply(params, method="initial_state")
+    features = jax.tree.map(lambda x: x[0, 0], memory.apply(params, items, mask, method="encode"))
+
+    def loss(said):
+        return memory.apply(params, state, features._replace(items=said), method="write_item")[1]
+
+    assert loss(features.items) > 0 and not jax.grad(loss)(features.items).any()

@@ -163,3 +163,12 @@ def test_a_policy_learns_what_to_keep_from_the_slots_alone():
     )
     score = [float(jax.vmap(lambda key, p=p: held(p, key, None))(tests).mean()) for p in (before, after)]
     assert score[1] > 0.97 * best > score[0]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_lru_goes_by_the_ages_before_the_new_one_comes(seed):
+    memory, params, _ = made("lru")
+    items = np.random.default_rng(seed).normal(size=(9, 3, 4))
+    with jax.enable_x64(True):
+        state, _ = memory.apply(*cast((params, items, MASK), jnp.float64), method=memorize)
+    assert_close(state.values, loop(params["params"], items, "lru")[0], 1e-6)

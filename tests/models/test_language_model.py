@@ -272,3 +272,17 @@ def test_sizes_that_a_model_cannot_have_are_one_line(name, change, words):
 def test_what_cannot_be_generated_is_one_clear_line(prompt, count, temperature, words):
     with pytest.raises(MemjaxError, match=words):
         generate(model_of("LMM"), made("LMM"), prompt, count, temperature=temperature)
+
+
+def test_what_is_read_is_left_out_in_training():
+    model, tokens = MemN2NLanguage(vocabulary=40, width=16, hops=2, memory=30, dropout=0.5), jnp.arange(30)
+    params = model.init(jax.random.key(0), tokens)
+    params = jax.tree.map(lambda x: 10 * x, params)
+
+    def total(params):
+        logits, _ = model.apply(params, tokens, train=True, rngs={"dropout": jax.random.key(1)})
+        return (logits**2).sum()
+
+    slopes = jax.grad(total)(params)["params"]
+    for name in ("key_words", "value_words"):
+        assert 0.4 < (slopes[name][:29] == 0).mean() < 0.65, name

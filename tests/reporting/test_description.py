@@ -10,6 +10,7 @@ from memjax.experiments.algorithmic_family import algorithmic_report
 from memjax.experiments.maze.maze_family import maze_report
 from memjax.experiments.retention.retention_family import retention_report
 from memjax.experiments.sequence import sequence_report
+from memjax.experiments.spans.spans_family import EXACT, F1, HELD
 from memjax.experiments.stream_qa.stream_qa_report import stream_qa_report
 from memjax.reporting import load_run
 from memjax.reporting.default_report import default_report, report_of
@@ -192,3 +193,11 @@ def test_names_that_tables_have_are_those_that_no_column_may_have(make_run):
 def test_bars_have_their_titles():
     (bars,) = (panel for panel in FAMILIES["places"].panels if isinstance(panel, Bars))
     assert bars.tags == {"half": "by half of the stream", "quarter": "by quarter of the stream"}
+
+
+LESS = {"error %", "wrong bits", "perplexity", "mean error %", "tasks over 5%", "wrong exit %", "out of time %"}
+
+
+def test_less_is_better_of_errors_alone():
+    for column in (*(c for report in FAMILIES.values() for c in report.columns), F1, EXACT, HELD):
+        assert column.better == ("lower" if column.name in LESS else "higher"), column.name

@@ -5,12 +5,14 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib.image import imread
+from oracles.checking import assert_close
 
 from memjax.errors import MemjaxError
 from memjax.experiments.algorithmic_family import algorithmic_report
 from memjax.reporting import figures, load_run, save
 from memjax.reporting.curve_plots import running_mean
 from memjax.reporting.description import ACCURACY, Lines, Report
+from memjax.reporting.intervals import wilson_interval
 
 
 def test_all_figures_of_one_run(make_run, tmp_path):
@@ -160,3 +162,22 @@ def test_errors(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(MemjaxError, match=r"cannot write to .*file: "):
         save({}, tmp_path / "file")
+
+
+def test_a_bar_has_its_interval(make_run):
+    halves = figures([load_run(make_run("a", accuracy=(0.6, 0.95)))])["places"].axes[0]
+    (error,) = [each for each in halves.containers if hasattr(each, "has_yerr")]
+    ends = [segment[:, 1] for segment in error.lines[2][0].get_segments()]
+    assert_close(np.array(ends), np.array([wilson_interval(0.6 * 500, 500), wilson_interval(0.95 * 500, 500)]), 1e-9)
+
+
+def test_each_point_has_the_interval_of_its_own_examples(make_run):
+    panel = Lines("ages", "By age", "By age.", ("metrics", "tags", "age"), "age", "error %", "error")
+    tags = {"age": {"1": {"accuracy": 0.5, "examples": 100}, "10": {"accuracy": 0.25, "examples": 400}}}
+    found = {
+        "metrics": {"accuracy": 0.5, "tags": tags},
+        "report": Report(ACCURACY.name, (ACCURACY,), (panel,)).to_json(),
+    }
+    ax = figures([load_run(make_run(evaluation=found))])["ages"].axes[0]
+    ends = {round(y, 6) for _, y in ax.collections[0].get_paths()[0].vertices}
+    assert ends == {round(100 * (1 - e), 6) for c, n in ((50, 100), (100, 400)) for e in wilson_interval(c, n)}

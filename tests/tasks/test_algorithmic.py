@@ -108,3 +108,14 @@ def test_a_task_that_cannot_be_is_one_line(changes, words):
     with pytest.raises(MemjaxError, match=words) as caught:
         task(**{"kind": "copy", **changes})
     assert "\n" not in str(caught.value)
+
+
+def test_a_length_of_train_is_told_as_the_nearest_of_the_tested():
+    spec = tasks.AlgorithmicSpec(
+        kind="copy", bits=4, shortest=2, longest=9, repeats=1, test_lengths="3,8", train=40, valid=8, test=6, seed=0
+    )
+    batch = tasks.create(spec).examples("train", np.arange(40))
+    lengths = batch["asked"].sum(1)
+    assert (
+        batch["length"].tolist() == [int(abs(n - 8) < abs(n - 3)) for n in lengths] and len(set(batch["length"])) == 2
+    )

@@ -10,6 +10,8 @@ import pytest
 
 from memjax import tasks
 from memjax.errors import MemjaxError
+from memjax.tasks.babilong_texts import _facts
+from memjax.tasks.builders.babi_format import Question, Story
 from memjax.tasks.builders.babi_records import prepare
 from memjax.tasks.sequence import NOTHING
 from memjax.tasks.words import sentences_of
@@ -348,3 +350,10 @@ def contains(many, few):
     """Whether a few stand among many in their order."""
     left = iter(many)
     return all(one in left for one in few)
+
+
+def test_facts_that_fill_the_shortest_length_are_kept():
+    own = [Story((text,), (Question(1, "Who ran?", "Mary", (0,)),)) for text in ("Mary ran.", "John ran", "I ran.")]
+    rows = {story.sentences[0]: row for row, story in enumerate(own, 1)}
+    found = [_facts([own], rows, {"Who ran?": 0}, {"mary": 0}, most)[0].chars.tolist() for most in (10, 9, 8)]
+    assert found == [[10, 9, 7], [9, 7], [7]]

@@ -269,3 +269,13 @@ def test_fairytaleqa_has_as_many_spans_as_its_readme_says_but_for_what_a_word_is
         rows = np.arange(len(batch["first"]))
         assert (batch["stream"].reshape(len(rows), -1)[rows, batch["first"]] == batch["answers"][:, 0, 0]).all()
     assert (task.examples("train", np.arange(4540))["last"] < 400).all() and task.shape.blocks == 314
+
+
+def test_in_train_too_a_place_is_that_in_what_is_read(tmp_path):
+    told = (" ".join(f"w{i}" for i in range(100)),)
+    asked = [("Which?", f"w{i}", "1", "explicit", "") for i in range(40, 60)]
+    task = made(write(tmp_path, members(told, asked)), cut=12, within=12)
+    for split in ("train", "test"):
+        batch = task.examples(split, np.arange(task.size(split)))
+        count = (batch["stream"] != 0).sum((1, 2))
+        assert batch["place"].tolist() == (2 * batch["first"] >= count).tolist() and 0 < batch["place"].mean() < 1

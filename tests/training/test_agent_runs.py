@@ -17,6 +17,7 @@ from training.tiny import CONFIGS, config_file, flags, mapping
 from memjax import cli, environments
 from memjax.errors import MemjaxError
 from memjax.experiments.maze import build_navigator, walk, watch
+from memjax.experiments.maze.maze_family import maze_objective
 from memjax.experiments.maze.maze_stream import live, replay
 from memjax.experiments.prepare import prepare, trained_model
 from memjax.experiments.reading import from_mapping, to_mapping
@@ -234,3 +235,16 @@ def test_what_cannot_be_is_one_clear_line_before_anything_compiles(changes, word
     with pytest.raises(MemjaxError, match=words) as caught:
         prepared(**changes)
     assert "\n" not in str(caught.value)
+
+
+def test_no_maze_of_the_test_alone_is_learned_from():
+    trained = prepared("imaze,policy=fifo")
+    mazes, learned = trained.task.mazes, trained.task.learned
+    agent = build_navigator(trained.config.model, trained.task.shape.codes, 3)
+    example = trained.task.examples("train", np.arange(8))
+    batch = {name: jnp.asarray(x) for name, x in example.items()} | {"key": jax.random.split(jax.random.key(0), 8)}
+    params = trained.phases[-1].init(jax.random.key(0), {name: x[0] for name, x in batch.items()})
+    short = jnp.where(jnp.isin(jnp.arange(len(mazes.limit)), learned), 7, 1)  # others end at the first step
+    loss = maze_objective(agent, mazes._replace(limit=short), learned, 40, trained.config.actor_critic)
+    _, metrics = jax.jit(loss)(params, None, batch)
+    assert len(learned) < len(mazes.limit) and metrics["steps"] > 5, metrics  # 7 but for those that were won sooner

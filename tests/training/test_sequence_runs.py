@@ -343,3 +343,10 @@ def test_a_task_of_sequences_is_no_task_for_a_memory():
     settings = config_file("evidence")("demo").to_dict() | {"system": "sequence"}
     with pytest.raises(MemjaxError, match=r"config\.system for the task evidence must be memory"):
         from_mapping(settings)
+
+
+def test_all_blocks_but_the_last_have_the_lower_horizon():
+    config = from_mapping(mapping("recall", "lmm", {**RECALL, "model.depth": 3, "model.lower_horizon": 9.0})).model
+    shape = prepare(from_mapping(mapping("recall", "lmm", RECALL))).task.shape
+    made = [make() for make in build_sequence(config, shape).make_layer]
+    assert [layer.horizon for layer in made] == [9.0, 9.0, config.horizon] and config.horizon != 9.0

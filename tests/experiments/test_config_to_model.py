@@ -1,0 +1,50 @@
+"""What a config says of a run with a memory reaches its model, its start and its report."""
+
+import math
+from types import SimpleNamespace
+
+import jax
+import numpy as np
+from training.tiny import tiny
+
+from memjax.experiments.prepare import prepare
+from memjax.experiments.stream_qa import build
+from memjax.experiments.stream_qa.shown_examples import shown_examples
+from memjax.tasks import TaskShape
+from memjax.training.phase import initial_state
+
+
+def test_every_seed_begins_with_parameters_of_its_own():
+    for phase in (0, 1):
+        first, same, other = (
+            initial_state(made, made.phases[phase]).params
+            for made in (prepare(tiny(rehearsal__sampler="history", training__seed=seed)) for seed in (0, 0, 1))
+        )
+        leaves = list(zip(*map(jax.tree.leaves, (first, same, other)), strict=True))
+        assert all((a == b).all() for a, b, _ in leaves) and any((a != c).any() for a, _, c in leaves)
+
+
+def test_what_the_config_says_of_the_model_reaches_it():
+    model = {"model__item_scale": 2.0, "model__query_scale": 3.0, "model__words": "own"}
+    own = {"tied": True, "position_std": 0.5, "norm_slots": True, "layers": 3, "heads": 4}
+    config = tiny(**model, **{f"rehearsal__{name}": value for name, value in own.items()})
+    made = build(config, prepare(config).task.shape)
+    assert {name: getattr(made, f"rehearser_{name}") for name in own} == own
+    assert (made.item_scale, made.query_scale, made.shared_words) == (2.0, 3.0, False)
+
+
+def test_a_guess_is_among_the_right_one_and_the_negatives():
+    for changes, among in (({}, 20), ({"rehearsal__negatives": 7}, 8)):
+        found = prepare(tiny(**changes)).recipe.report["guessing"]["recollection_loss"]
+        assert found == math.log(among)
+
+
+def test_confusions_are_of_each_right_answer_what_was_given():
+    shape = TaskShape(3, 1, 1, 3, None, "classes", 2)
+    batch = {"label": np.array([0, 0, 1]), "query": np.array([0, 1, 2])}
+    task = SimpleNamespace(
+        shape=shape, notes=(), size=lambda split: 3, answers=("a", "b"),
+        examples=lambda split, indices: {name: x[indices] for name, x in batch.items()},
+    )  # fmt: skip
+    found = shown_examples(task, "test", np.array([1, 1, 1]))
+    assert found["confusions"] == {"a": {"b": 2}, "b": {"b": 1}}
