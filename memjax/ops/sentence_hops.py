@@ -108,9 +108,8 @@ def sentence_weights(
     >>> sentence_weights(jnp.array([2, 1]), jnp.ones(2, bool), 3).tolist()
     [[0.0, 0.0, 0.5], [0.0, -1.0, 0.0]]
     """
-    affine = (
-        jnp.stack(_affine(mask)) if encoding == "position" else jnp.stack([mask.astype(float), jnp.zeros(mask.shape)])
-    )
+    each = mask.astype(float)
+    affine = jnp.stack(_affine(mask) if encoding == "position" else (each, 0 * each))
     return affine @ jax.nn.one_hot(ids, vocabulary, dtype=affine.dtype)
 
 
