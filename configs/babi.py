@@ -9,8 +9,8 @@
     memjax train --config=configs/babi.py:rehearsal,task=0 --data_dir=data     all jointly, paper size
 
 folder=en (1k), en-10k, or any other folder that was prepared. The published 10k training file of task 3 is not to be
-had whole: what stood in for it, and how many questions that has, is in the notes of every joint run. Ablations as in
-configs/evidence.py.
+had whole: what stood in for it, and how many questions that has, is in the notes of every joint run.
+--config.task.asked=5 reads a story once for up to five of its questions. Ablations as in configs/evidence.py.
 """
 
 from ml_collections import ConfigDict

@@ -129,15 +129,12 @@ class EvictionMemory(Memory):
         return jax.tree.map(lambda new, old: jnp.where(mask.any(), new, old), written, state), jnp.zeros(())
 
     def slots(self, state: Retained) -> Slots:
-        filled = jnp.arange(self.num_slots, dtype=state.filled.dtype) < state.filled
+        filled = self._filled(state)
         return Slots(jnp.where(filled[:, None], self._timed(state.values, state.filled - 1), 0), filled)
 
     def _view(self, state: Retained, new: Row) -> BaseView:
         """The rows as they will be if the new one comes, one older each, which stands behind them."""
-        timed, filled = (
-            self._timed(state.values, state.filled),
-            jnp.arange(self.num_slots, dtype=state.filled.dtype) < state.filled,
-        )
+        timed, filled = self._timed(state.values, state.filled), self._filled(state)
 
         def candidates(last: Row, ask: Callable) -> tuple[Float[Array, "M d"], Float[Array, "M"] | None]:
             newest = last.values + self.ages[0] + jnp.zeros_like(timed[0])  # the sum: as above
@@ -160,6 +157,9 @@ class EvictionMemory(Memory):
             candidates=candidates,
             attended=attended,
         )
+
+    def _filled(self, state: Retained) -> Bool[Array, "K"]:
+        return jnp.arange(self.num_slots, dtype=state.filled.dtype) < state.filled
 
     def _timed(self, values: Float[Array, "K d"], oldest: Float[Array, ""]) -> Float[Array, "K d"]:
         """Rows with the vectors of their ages, that of the first being `oldest`."""

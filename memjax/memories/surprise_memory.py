@@ -1,6 +1,5 @@
 """Surprise memory (Titans, Behrouz et al. 2025) under the contract: associations, read by learned probes."""
 
-import dataclasses
 import math
 from typing import Literal, NamedTuple
 
@@ -20,13 +19,10 @@ from memjax.memories.memory import Memory, Slots, check_items, replicate_over_se
 from memjax.typing import Any, Array, Bool, Float, Key
 
 # So that Flax can write a state as bytes; `ops` know nothing of Flax.
-STATE_FIELDS = [field.name for field in dataclasses.fields(ops.SurpriseState)]
 serialization.register_serialization_state(
     ops.SurpriseState,
-    lambda state: {name: serialization.to_state_dict(getattr(state, name)) for name in STATE_FIELDS},
-    lambda state, given: ops.SurpriseState(
-        **{name: serialization.from_state_dict(getattr(state, name), given[name], name) for name in STATE_FIELDS}
-    ),
+    lambda state: serialization.to_state_dict(vars(state)),
+    lambda state, given: ops.SurpriseState(**serialization.from_state_dict(vars(state), given)),
 )
 
 FEWEST_SHARDS = 4  # a shard has three times the columns of the memory (see `ops.surprise_linear_sharded`)

@@ -113,10 +113,9 @@ class Babi:
         tag, names, tag_of = _tags(spec, tasks, everything)
         self._tag = tag
         segments = max(question.after for story in everything for question in story.questions)
-        most = max(len(story.questions) for story in everything)
-        self._times = min(spec.asked, most)
+        times = min(spec.asked, max(len(story.questions) for story in everything))
         self._splits = {
-            split: _arrays(stories[split], sentence_rows, question_rows, label_ids, tag_of, segments, self._times)
+            split: _arrays(stories[split], sentence_rows, question_rows, label_ids, tag_of, segments, times)
             for split in SPLITS
         }
         self.shape = TaskShape(
@@ -128,7 +127,7 @@ class Babi:
             answer="classes",
             classes=len(self.answers),
             tags={tag: names} if tag else {},
-            questions=(self._times, 1) if self._times > 1 else None,
+            questions=(times, 1) if times > 1 else None,
         )
 
     def size(self, split: Split) -> int:
@@ -160,9 +159,9 @@ class Babi:
         questions = {"query": self._questions[part.query[indices]], "label": part.label[indices]}
         questions |= {self._tag: part.tag[indices]} if self._tag else {}
         batch = {"stream": stream, "mask": stream != PAD}
-        if self._times == 1:
+        if self.shape.questions is None:
             return batch | {name: values[:, 0] for name, values in questions.items()}
-        questions |= {"asked": part.asked[indices]}
+        questions["asked"] = part.asked[indices]
         return batch | {"after": part.after[indices]} | {name: x[:, :, None] for name, x in questions.items()}
 
     def groups(self, split: Split) -> np.ndarray:
@@ -264,7 +263,7 @@ def _arrays(stories, sentence_rows, question_rows, label_ids, tag_of, segments, 
     for task, story in stories:
         for first in range(0, len(story.questions), times):
             questions = story.questions[first : first + times]
-            streams.append((len(lines), max(question.after for question in questions)))
+            streams.append((len(lines), questions[-1].after))
             found = [
                 (1, question.after, question_rows[question.text], label_ids.get(question.answer.lower(), UNSEEN),
                  tag_of(task, question))

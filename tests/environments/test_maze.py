@@ -351,8 +351,9 @@ def test_mazes_that_cannot_be_made_are_one_line(make, unchecked):
 
 
 def test_walls_of_random_mazes_stand_within_more_often_than_at_the_edge():
-    walls = np.asarray(environments.random_mazes(600, 0).walls)
-    largest = walls[np.asarray(environments.random_mazes(600, 0).starts)[:, 4, 9]][:, 1:8, 1:8]
+    mazes = environments.random_mazes(600, 0)
+    # Of the mazes of 7 x 7 cells, in whose middle row one begins: the cells alone.
+    largest = np.asarray(mazes.walls)[np.asarray(mazes.starts)[:, 4, 9]][:, 1:8, 1:8]
     inner = largest[:, 1:-1, 1:-1].mean()
     edge = (largest.sum() - largest[:, 1:-1, 1:-1].sum()) / (len(largest) * 24)
     assert edge < inner / 1.5, (edge, inner)

@@ -1,16 +1,12 @@
 """What a config says of a run with a memory reaches its model, its start and its report."""
 
 import math
-from types import SimpleNamespace
 
 import jax
-import numpy as np
 from training.tiny import tiny
 
 from memjax.experiments.prepare import prepare
 from memjax.experiments.stream_qa import build
-from memjax.experiments.stream_qa.shown_examples import shown_examples
-from memjax.tasks import TaskShape
 from memjax.training.phase import initial_state
 
 
@@ -37,14 +33,3 @@ def test_a_guess_is_among_the_right_one_and_the_negatives():
     for changes, among in (({}, 20), ({"rehearsal__negatives": 7}, 8)):
         found = prepare(tiny(**changes)).recipe.report["guessing"]["recollection_loss"]
         assert found == math.log(among)
-
-
-def test_confusions_are_of_each_right_answer_what_was_given():
-    shape = TaskShape(3, 1, 1, 3, None, "classes", 2)
-    batch = {"label": np.array([0, 0, 1]), "query": np.array([0, 1, 2])}
-    task = SimpleNamespace(
-        shape=shape, notes=(), size=lambda split: 3, answers=("a", "b"),
-        examples=lambda split, indices: {name: x[indices] for name, x in batch.items()},
-    )  # fmt: skip
-    found = shown_examples(task, "test", np.array([1, 1, 1]))
-    assert found["confusions"] == {"a": {"b": 2}, "b": {"b": 1}}

@@ -14,7 +14,7 @@ from training.tiny import layout_of, mapping, random_params, tiny
 from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import from_mapping
 from memjax.experiments.stream_qa import build, changes_by_segment, read_examples, shown_slots, slot_changes, slots_read
-from memjax.experiments.stream_qa.shown_examples import answer_text, question_text
+from memjax.experiments.stream_qa.shown_examples import answer_text, question_text, shown_examples
 from memjax.tasks import TaskShape
 
 FILMS = {
@@ -123,3 +123,14 @@ def test_questions_that_are_items_and_clicks_are_told_in_words():
     assert [question_text(items, np.int32(id)) for id in range(3)] == ["11", "12", "13"]
     assert [question_text(plain, np.int32(id)) for id in range(3)] == ["0", "1", "2"]
     assert [answer_text(items, label) for label in (0, 1, -1)] == ["no", "yes", "(no answer of train)"]
+
+
+def test_confusions_are_of_each_right_answer_what_was_given():
+    shape = TaskShape(3, 1, 1, 3, None, "classes", 2)
+    batch = {"label": np.array([0, 0, 1]), "query": np.array([0, 1, 2])}
+    task = SimpleNamespace(
+        shape=shape, notes=(), size=lambda split: 3, answers=("a", "b"),
+        examples=lambda split, indices: {name: x[indices] for name, x in batch.items()},
+    )  # fmt: skip
+    found = shown_examples(task, "test", np.array([1, 1, 1]))
+    assert found["confusions"] == {"a": {"b": 2}, "b": {"b": 1}}

@@ -116,6 +116,5 @@ def test_a_length_of_train_is_told_as_the_nearest_of_the_tested():
     )
     batch = tasks.create(spec).examples("train", np.arange(40))
     lengths = batch["asked"].sum(1)
-    assert (
-        batch["length"].tolist() == [int(abs(n - 8) < abs(n - 3)) for n in lengths] and len(set(batch["length"])) == 2
-    )
+    assert batch["length"].tolist() == [int(abs(n - 8) < abs(n - 3)) for n in lengths]
+    assert len(set(batch["length"])) == 2
