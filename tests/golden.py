@@ -107,7 +107,7 @@ def main() -> None:
     names = [name for name in RUNS if not words or any(word in name for word in words)]
     with tempfile.TemporaryDirectory() as place:
         environment = os.environ | {
-            "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false",
+            "XLA_FLAGS": "--xla_backend_optimization_level=0",
             "JAX_COMPILATION_CACHE_DIR": f"{place}/compiled",
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
             "PYTHONPATH": str(ROOT),

@@ -68,7 +68,8 @@ def shift_weights(weights: Float[Array, "N"], shift: Float[Array, "S"]) -> Float
     shares = shift.shape[0]
     require(shares % 2 == 1, f"shift_weights: shift must have an odd number of shares, for -s to s, not {shares}")
     reach = shares // 2
-    return sum(share * jnp.roll(weights, step - reach) for step, share in enumerate(shift))
+    shifted = (share * jnp.roll(weights, step - reach) for step, share in enumerate(shift))
+    return sum(shifted, jnp.zeros_like(weights))
 
 
 @checked

@@ -177,12 +177,12 @@ def _facts(
     for own in stories:
         total = 0
         for story in own:
-            chars = np.cumsum([0, *(len(text) + 1 for text in story.sentences)]).tolist()
+            before = np.cumsum([0, *(len(text) + 1 for text in story.sentences)]).tolist()
             total += len(story.questions)
             kept += [
-                (len(lines), q.after, chars[q.after], queries[q.text], labels.get(q.answer.lower(), UNSEEN))
+                (len(lines), q.after, before[q.after], queries[q.text], labels.get(q.answer.lower(), UNSEEN))
                 for q in story.questions
-                if q.after > 0 and chars[q.after] <= most
+                if q.after > 0 and before[q.after] <= most
             ]
             lines += [rows[text] for text in story.sentences]
         left_out.append(1 - (len(kept) - begins[-1]) / max(total, 1))

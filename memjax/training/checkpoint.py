@@ -262,12 +262,12 @@ def _seal(step: int, state: PyTree, unlogged: Unlogged) -> str:
 
 def digest(tree: PyTree) -> str:
     """A sum over the bits of all leaves, each weighted by its place: the same however the leaves lie on devices."""
-    sums = [_weighted_sum(leaf) for leaf in jax.tree.leaves(tree)]
+    sums = np.array([_weighted_sum(leaf) for leaf in jax.tree.leaves(tree)], np.uint64)
     if jax.process_count() > 1:
-        own = np.array(sums, np.uint64).view(np.uint32)  # JAX has no 64 bits, unless asked
+        own = sums.view(np.uint32)  # JAX has no 64 bits, unless asked
         every = np.ascontiguousarray(multihost_utils.process_allgather(own)).view(np.uint64)
         sums = every.sum(axis=0, dtype=np.uint64)
-    return hashlib.sha256(np.array(sums, np.uint64).tobytes()).hexdigest()
+    return hashlib.sha256(sums.tobytes()).hexdigest()
 
 
 def _weighted_sum(leaf: Array) -> np.uint64:

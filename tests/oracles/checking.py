@@ -53,13 +53,21 @@ def matmuls_that_no_carry_reaches(jaxpr):
         for eqn in jaxpr.eqns:
             for inner in _inner(eqn):
                 if eqn.primitive.name == "scan":
-                    first, count = eqn.params["num_consts"], eqn.params["num_carry"]
+                    first, count = _carry(eqn.params)
                     visit(inner, [first <= i < first + count for i in range(len(inner.invars))])
                 else:
                     outside(inner)
 
     outside(jaxpr)
     return found
+
+
+def _carry(params):
+    """Where the carry begins among the inputs of a scan, and how many they are."""
+    if "num_carry" in params:
+        return params["num_consts"], params["num_carry"]
+    consts, carry, _ = params["ft_in"].unpack()  # newer than JAX 0.11
+    return len(consts.vals), len(carry.vals)
 
 
 def _inner(eqn):
