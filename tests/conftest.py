@@ -20,7 +20,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as behind "&": what tes
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # what only a benchmark needs is tested too
 # Little is optimized, in one piece: more of them, to be compiled side by side, take a third longer in all.
 FLAGS = ("--xla_backend_optimization_level=0", "--xla_cpu_parallel_codegen_split_count=1")
-if jax.__version_info__ < (0, 11):  # XLA ends a process that has a flag which it does not know, as newer ones this
+if jax.__version_info__ < (0, 11):  # newer XLA has no such flag, and ends a process that is given one it does not know
     FLAGS += ("--xla_cpu_use_fusion_emitters=false",)
 
 

@@ -66,7 +66,7 @@ def _carry(params):
     """Where the carry begins among the inputs of a scan, and how many they are."""
     if "num_carry" in params:
         return params["num_consts"], params["num_carry"]
-    consts, carry, _ = params["ft_in"].unpack()  # newer than JAX 0.11
+    consts, carry, _ = params["ft_in"].unpack()  # JAX 0.12 keeps trees in place of counts
     return len(consts.vals), len(carry.vals)
 
 
