@@ -9,7 +9,7 @@ import numpy as np
 from memjax.checks import at_least
 from memjax.errors import MemjaxError, require
 from memjax.tasks.builders.babi_format import Records, Story
-from memjax.tasks.stream_task import Batch, Split, TaskShape
+from memjax.tasks.stream_task import Batch, Split, TaskShape, check_indices
 from memjax.tasks.words import PAD, UNKNOWN, text_table, words_of
 from memjax.typing import SPLITS
 
@@ -148,10 +148,7 @@ class Babi:
         Raises:
             MemjaxError: for any other index.
         """
-        part, indices = self._splits[split], np.asarray(indices)
-        size = self.size(split)
-        inside = (indices >= 0) & (indices < size)
-        require(inside.all(), f"bAbI's {split} split has {size} examples; an index is outside of [0, {size})")
+        part, indices = self._splits[split], check_indices(indices, self.size(split), split)
         place = np.arange(self.shape.segments)
         lines = part.lines[part.start[indices, None] + place]
         lines *= place < part.length[indices, None]  # row 0 of the table is a sentence of padding
