@@ -106,6 +106,7 @@ BY_MASS, TRANSFORMER = ("--config.memory.normalize=mass",), ("--config.memory.en
 LEARNED = (OF_SAMPLER, "--config.training.sampler_steps=2000")
 # What is written of frames that are much alike, and how they are read before; each with and without rehearsal.
 OF_FRAMES = {
+    "questions of unit size": ("--config.model.query_scale=8.0",),
     "by mass": BY_MASS,
     "over items": ("--config.memory.normalize=items",),
     "learned embeddings": LEARNED,
