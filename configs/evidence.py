@@ -24,6 +24,7 @@ Ablations, each one override:
     --config.memory.score_gain=3          scores larger       --config.rehearsal.tied=True         as printed: no matrix
     --config.memory.write_heads=4         heads of the write  --config.rehearsal.anneal_steps=4000  fades out
     --config.model.embeddings=sampler     begin with sampler's  --config.rehearsal.answer_after=200   rehearsal first
+    --config.model.read_scores=dot        reader's: dot products
 """
 
 from ml_collections import ConfigDict

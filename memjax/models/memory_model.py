@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from memjax.memories import Memory, Slots, memorize, memorize_at
 from memjax.models.embeddings import PartEmbed, Table, embed_query, embed_stream, is_like_an_item, item_embedding
 from memjax.models.fragments import Among, Fragments
-from memjax.models.readers import Head, MultiHopReader, QueryEncoder
+from memjax.models.readers import Head, MultiHopReader, QueryEncoder, ReadScores
 from memjax.models.rehearser import Rehearser, rehearsal_losses
 from memjax.tasks.stream_task import TaskShape
 from memjax.typing import Any, Array, Bool, Float, Int, Key, Shaped, State, Stream
@@ -35,6 +35,7 @@ class MemoryModel(nn.Module):
         query_scale: how many times larger than their embeddings questions, and candidates that are texts, are read. Far
             smaller than the slots they have little effect beside them, and are learned late. Of questions that are
             items it is `item_scale`.
+        read_scores: of the reader; "additive", as printed, or "dot", dot products.
     """
 
     shape: TaskShape
@@ -51,13 +52,14 @@ class MemoryModel(nn.Module):
     shared_words: bool = False
     rehearser_tied: bool = False
     query_scale: float = 1.0
+    read_scores: ReadScores = "additive"
 
     def setup(self):
         self.embed = item_embedding(self.shape, self.width, self.dtype)
         words = self.embed if self.shared_words else None
         scale = self.query_scale
         self.query = QueryEncoder(self.shape.queries, self.width, self.dtype, words=words, scale=scale)
-        self.reader = MultiHopReader(self.width, self.width, self.hops)
+        self.reader = MultiHopReader(self.width, self.width, self.hops, self.read_scores)
         self.head = Head(self.shape, self.width, self.head_layers, self.dtype, words, scale)
         self.rehearser = Rehearser(
             self.width,

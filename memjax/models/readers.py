@@ -7,12 +7,14 @@ from memjax import ops
 from memjax.memories import Slots
 from memjax.memories.encoders import LSTM, BidirectionalGRU, BidirectionalLSTM
 from memjax.memories.memory import for_each
-from memjax.memories.weights import additive_params
+from memjax.memories.weights import additive_params, dot_params
 from memjax.ops.attention import read_by_hops
 from memjax.tasks.stream_task import TaskShape
-from memjax.typing import Any, Array, Float, Int
+from memjax.typing import Any, Array, Float, Int, Literal
 
 TextNetwork = type[BidirectionalGRU] | type[BidirectionalLSTM] | type[LSTM]
+ReadScores = Literal["additive", "dot"]
+PARAMS = {"additive": additive_params, "dot": dot_params}
 
 
 class QueryEncoder(nn.Module):
@@ -54,17 +56,17 @@ class MultiHopReader(nn.Module):
         width: of a query.
         slot_width: of a slot.
         hops: how many.
+        scores: of a query and the slots.
     """
 
     width: int
     slot_width: int
     hops: int
+    scores: ReadScores = "additive"
 
     def setup(self):
-        hops = tuple(
-            ops.HopParams(additive_params(self, f"hop{hop}", self.width, self.slot_width, self.width))
-            for hop in range(self.hops)
-        )
+        params, sizes = PARAMS[self.scores], (self.width, self.slot_width, self.width)
+        hops = tuple(ops.HopParams(params(self, f"hop{hop}", *sizes, gain=1.0)) for hop in range(self.hops))
         shape = (self.slot_width + self.width, self.width)
         self.read = ops.ReadParams(hops, self.param("w_query", nn.initializers.lecun_normal(), shape))
 

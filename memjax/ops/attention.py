@@ -58,10 +58,10 @@ class HopParams(NamedTuple):
     """One hop of `multi_hop_read`.
 
     Attributes:
-        attention: query on the left, slots on the right.
+        attention: query on the left, slots on the right; the paper's scores are additive.
     """
 
-    attention: Annotated[AdditiveParams, Axes(dl="h", dr="dm")]
+    attention: Annotated[AdditiveParams, Axes(dl="h", dr="dm")] | Annotated[DotParams, Axes(dl="h", dr="dm")]
 
 
 class ReadParams(NamedTuple):
@@ -244,7 +244,7 @@ def multi_hop_read(
     """Reads the slots in C hops, each one refining the query.
 
     Per hop c: `g_k = v_c · tanh(W1_c q + W2_c m_k + b_c)`, `e = softmax(g) · m`, `q <- [e; q] W_q`, with W_q shared by
-    the hops. Source: Rehearsal Memory, appendix A.
+    the hops. Source: Rehearsal Memory, appendix A. With `DotParams` `g_k` is of `dot_scores` instead (ours).
 
     Args:
         params: of the hops.
@@ -272,7 +272,7 @@ def read_by_hops(
     slots, weights = jnp.where(slot_mask[:, None], slots, 0), []
     of_read, of_query = jnp.split(params.w_query, [slots.shape[1]])
     for hop in params.hops:
-        scores_K = additive_scores(hop.attention, query[None, :], slots)[0]
+        scores_K = projected_scores(hop.attention, query[None, :], project_items(hop.attention, slots))[0]
         weights.append(masked_softmax(scores_K, slot_mask, axis=0))
         read = accumulated(weights[-1].astype(slots.dtype), slots)
         # [e; q] W_q as two products: XLA fused the concatenation with the softmax, wrongly on an H100 (jax 0.11.2).

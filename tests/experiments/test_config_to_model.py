@@ -21,12 +21,12 @@ def test_every_seed_begins_with_parameters_of_its_own():
 
 
 def test_what_the_config_says_of_the_model_reaches_it():
-    model = {"model__item_scale": 2.0, "model__query_scale": 3.0, "model__words": "own"}
+    model = {"model__item_scale": 2.0, "model__query_scale": 3.0, "model__words": "own", "model__read_scores": "dot"}
     own = {"tied": True, "position_std": 0.5, "norm_slots": True, "layers": 3, "heads": 4}
     config = tiny(**model, **{f"rehearsal__{name}": value for name, value in own.items()})
     made = build(config, prepare(config).task.shape)
     assert {name: getattr(made, f"rehearser_{name}") for name in own} == own
-    assert (made.item_scale, made.query_scale, made.shared_words) == (2.0, 3.0, False)
+    assert (made.item_scale, made.query_scale, made.shared_words, made.read_scores) == (2.0, 3.0, False, "dot")
 
 
 def test_a_guess_is_among_the_right_one_and_the_negatives():

@@ -59,14 +59,8 @@ def read_by_hops(params, slots, query, slot_mask):
     for hop, own in zip(params.hops, weights, strict=True):
         read = np.zeros(slots.shape[1])
         if len(places):
-            attention = hop.attention
-            logits = np.array(
-                [
-                    attention.v @ np.tanh(attention.w_left.T @ query + attention.w_right.T @ slots[k] + attention.b)
-                    for k in places
-                ]
-            )
-            own[places] = softmax(logits)
+            scores = additive_scores if hasattr(hop.attention, "v") else dot_scores
+            own[places] = softmax(scores(hop.attention, query[None], slots[places])[0])
             for k in places:
                 read += own[k] * slots[k]
         query = params.w_query.T @ np.concatenate([read, query])

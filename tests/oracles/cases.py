@@ -63,8 +63,8 @@ def multi(rng, heads=2, inputs=D, width=D, hidden=3):
     )
 
 
-def hops(rng, width=3, query=D):
-    two = tuple(ops.HopParams(additive(rng, query, width)) for _ in range(2))
+def hops(rng, width=3, query=D, scores=additive):
+    two = tuple(ops.HopParams(scores(rng, query, width)) for _ in range(2))
     return ops.ReadParams(two, rng.normal(size=(width + query, query)))
 
 
@@ -98,6 +98,17 @@ def slot_attention(normalize):
         mask_of(N),
         ("slots",),
         padded("items"),
+    )
+
+
+def multi_hop_read(scores):
+    return Case(
+        ops.multi_hop_read,
+        attention.multi_hop_read,
+        partial(hops, scores=scores),
+        {"slots": (K, 3), "query": (D,)},
+        mask_of(K, name="slot_mask"),
+        padding=padded("slots", "slot_mask"),
     )
 
 
@@ -387,14 +398,8 @@ CASES = (
         "project_items": Case(ops.project_items, attention.project_items, additive, {"items": (N, D)}),
         "slot_attention over slots": slot_attention("slots"),
         "slot_attention over items": slot_attention("items"),
-        "multi_hop_read": Case(
-            ops.multi_hop_read,
-            attention.multi_hop_read,
-            hops,
-            {"slots": (K, 3), "query": (D,)},
-            mask_of(K, name="slot_mask"),
-            padding=padded("slots", "slot_mask"),
-        ),
+        "multi_hop_read": multi_hop_read(additive),
+        "multi_hop_read by dot products": multi_hop_read(dot),
         "gru_step": Case(
             ops.gru_step, gru.gru_step, partial(single, inputs=3), {"hidden": (D,), "x": (3,)}, state=("hidden",)
         ),

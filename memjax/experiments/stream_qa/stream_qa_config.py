@@ -102,6 +102,7 @@ class ModelConfig:
             gives their numbers size 1.
         query_scale: how many times larger than their embeddings a memory's reader takes questions, and candidates that
             are texts; those that are items come as the items.
+        read_scores: by which a memory's reader chooses slots; "additive", as printed, or "dot", dot products (ours).
         words: of a task whose questions and candidates are texts of the stream's words: "own" embeddings of the stream,
             the questions and the candidates; one that is "shared"; or one that is "fixed", of vectors that the task
             makes of its texts, and not trained.
@@ -115,6 +116,7 @@ class ModelConfig:
     dtype: DtypeName = "float32"
     item_scale: float = 1.0
     query_scale: float = 1.0
+    read_scores: Literal["additive", "dot"] = "additive"
     words: Literal["own", "shared", "fixed"] = "own"
     embeddings: Literal["random", "sampler"] = "random"
 

@@ -129,6 +129,7 @@ def build(config: StreamQAConfig, shape: TaskShape) -> System:
         shared_words=model.words != "own",
         rehearser_tied=config.rehearsal.tied,
         query_scale=model.query_scale,
+        read_scores=model.read_scores,
     )
 
 
