@@ -15,8 +15,6 @@ from memjax.memories.memory import Memory, Slots, check_items, replicate_over_se
 from memjax.memories.weights import additive_params, dot_params, gru_params
 from memjax.typing import Any, Array, Bool, Float, Key, State, WriteNormalize
 
-DOT_GAIN = 3.0  # items choose few slots from the start; a tenth of it stored as well in a trial
-
 
 class ContextState(NamedTuple):
     """The state of a memory with `context`.
@@ -135,11 +133,8 @@ class RehearsalMemory(Memory):
         """The weights of the scores of one kind."""
         heads = (self.write_heads,) if self.write_heads > 1 else ()
         sizes = self.width, self.width, self.width // self.write_heads, *heads
-        params: ops.AdditiveParams | ops.DotParams
-        if kind == "dot":
-            params = dot_params(self, name, *sizes, gain=DOT_GAIN * self.score_gain)
-        else:
-            params = additive_params(self, name, *sizes, gain=self.score_gain)
+        make = dot_params if kind == "dot" else additive_params
+        params = make(self, name, *sizes, gain=self.score_gain)
         return ops.MultiHeadScoreParams(params) if heads else params
 
     def update_params(self, name: str) -> ops.GRUParams | ops.MultiHeadGRUParams:

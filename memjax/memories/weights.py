@@ -16,6 +16,10 @@ from memjax.ops import (
 )
 from memjax.typing import Array
 
+# Of dot products, at the start: items, and questions, choose few slots. In trials a write of a tenth of it stored as
+# well, but a reader of a third of it found the rule of bAbI's task 15 after 2,500 steps in place of 1,000.
+DOT_GAIN = 3.0
+
 _dense = nn.initializers.lecun_normal()
 _zeros = nn.initializers.zeros_init()
 
@@ -57,7 +61,9 @@ def additive_params(
     )
 
 
-def dot_params(module: nn.Module, name: str, left: int, right: int, hidden: int, *heads: int, gain: float) -> DotParams:
+def dot_params(
+    module: nn.Module, name: str, left: int, right: int, hidden: int, *heads: int, gain: float = 1.0
+) -> DotParams:
     """`DotParams` called `name_w_left`, `name_w_right`, `name_b`.
 
     Args:
@@ -69,7 +75,7 @@ def dot_params(module: nn.Module, name: str, left: int, right: int, hidden: int,
         heads: leading axes of copies.
         gain: how many times larger than usual the scores are at the start.
     """
-    larger = _stacked(heads, gain**0.5)
+    larger = _stacked(heads, (DOT_GAIN * gain) ** 0.5)
     return DotParams(
         w_left=module.param(f"{name}_w_left", larger, (*heads, left, hidden)),
         w_right=module.param(f"{name}_w_right", larger, (*heads, right, hidden)),

@@ -14,7 +14,6 @@ from memjax.typing import Any, Array, Float, Int, Literal
 
 TextNetwork = type[BidirectionalGRU] | type[BidirectionalLSTM] | type[LSTM]
 ReadScores = Literal["additive", "dot"]
-PARAMS = {"additive": additive_params, "dot": dot_params}
 
 
 class QueryEncoder(nn.Module):
@@ -65,8 +64,9 @@ class MultiHopReader(nn.Module):
     scores: ReadScores = "additive"
 
     def setup(self):
-        params, sizes = PARAMS[self.scores], (self.width, self.slot_width, self.width)
-        hops = tuple(ops.HopParams(params(self, f"hop{hop}", *sizes, gain=1.0)) for hop in range(self.hops))
+        make = dot_params if self.scores == "dot" else additive_params
+        sizes = self.width, self.slot_width, self.width
+        hops = tuple(ops.HopParams(make(self, f"hop{hop}", *sizes)) for hop in range(self.hops))
         shape = (self.slot_width + self.width, self.width)
         self.read = ops.ReadParams(hops, self.param("w_query", nn.initializers.lecun_normal(), shape))
 
