@@ -30,6 +30,15 @@ def inside(equation: Any) -> list[Any]:
     return [program for program in programs if hasattr(program, "eqns")]
 
 
+def _devices(rest: str) -> int:
+    """How many devices a message goes between, of what a compiled program says behind its kind."""
+    if of_mesh := re.search(r"replica_groups=mesh\[(.*?)\] \{(.*?)\}", rest):  # as JAX 0.12 has it: 'a'=2,'b'=4 and 'b'
+        sizes = dict(re.findall(r"('\w+')=(\d+)", of_mesh[1]))
+        return math.prod(int(sizes[axis]) for axis in of_mesh[2].split(","))
+    groups = re.search(r"replica_groups=(?:\[\d+,(\d+)\]|\{\{([\d,]*)\})", rest)
+    return int(groups[1] or len(groups[2].split(","))) if groups else 2
+
+
 def messages(text: str, side: int) -> dict[str, dict[str, float]]:
     """For each kind of message of a compiled step: how many there are, the bytes that a device sends, and the hops.
 
@@ -44,8 +53,7 @@ def messages(text: str, side: int) -> dict[str, dict[str, float]]:
             width[kind_of] * math.prod(map(int, filter(None, dims.split(","))))
             for kind_of, dims in re.findall(r"(\w+)\[([\d,]*)\]", out)
         )
-        groups = re.search(r"replica_groups=(?:\[\d+,(\d+)\]|\{\{([\d,]*)\})", rest)
-        ring = int(groups[1] or len(groups[2].split(","))) if groups else 2
+        ring = _devices(rest)
         share = {"all-reduce": 2 * (ring - 1) / ring, "all-gather": (ring - 1) / ring, "reduce-scatter": ring - 1}
         hops = {"collective-permute": 1}.get(kind, ring - 1 if ring <= side else 2 * (math.isqrt(ring) - 1))
         one = found.setdefault(kind, {"count": 0, "bytes": 0.0, "hops": 0})
