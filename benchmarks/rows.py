@@ -18,7 +18,8 @@ UNIT_SIZE = "--config.model.item_scale=8.0 --config.model.query_scale=8.0 --conf
 JOINT["unit size"] = f"joint {UNIT_SIZE}"
 # Up to five questions of a story are one example: as many questions in a step, of a third of the stories' sentences.
 JOINT["asked on the way"] = f"joint --config.task.asked=5 --config.training.batch_size=20 {UNIT_SIZE}"
-JOINT["dot products"] = f"{JOINT['asked on the way']} --config.memory.scores=dot --config.model.read_scores=dot"
+DOTS = "--config.memory.scores=dot --config.model.read_scores=dot"
+JOINT["dot products"] = f"{JOINT['asked on the way']} {DOTS} --config.training.steps=22000"
 JOINT["asked twice as long"] = f"{JOINT['asked on the way']} --config.training.steps=60000"
 BUDGET = f"--config.training.steps=4000 --config.training.sampler_steps=1500 {AS_EMBEDDED}"
 RULE_ROWS = {
