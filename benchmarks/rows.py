@@ -11,6 +11,9 @@ BABI = {f"{task}": f"rehearsal,task={task}" for task in range(1, 21)} | {"1 surp
 # Items and questions as small as embedded, as the first rows were trained.
 AS_EMBEDDED = "--config.model.item_scale=1.0 --config.model.query_scale=1.0 --config.rehearsal.position_std=0.02"
 BABI |= {f"{row} as embedded": f"{BABI[row]} {AS_EMBEDDED}" for row in ("1", "2", "6", "9", "15", "20", "1 surprise")}
+# Slots are chosen by dot products, by items and by questions.
+DOTS = "--config.memory.scores=dot --config.model.read_scores=dot"
+BABI |= {f"{task} dot products": f"{BABI[str(task)]} {DOTS}" for task in range(1, 21)}
 # All tasks jointly, at the size for a CPU; then at the paper's.
 JOINT = {"rehearsal": "joint", "dnc": "joint,memory=dnc", "stm": "joint,memory=stm", "128 wide": "rehearsal,task=0"}
 JOINT |= {"no rehearsal": "joint", "surprise": "joint,memory=surprise"}
@@ -18,9 +21,7 @@ UNIT_SIZE = "--config.model.item_scale=8.0 --config.model.query_scale=8.0 --conf
 JOINT["unit size"] = f"joint {UNIT_SIZE}"
 # Up to five questions of a story are one example: as many questions in a step, of a third of the stories' sentences.
 JOINT["asked on the way"] = f"joint --config.task.asked=5 --config.training.batch_size=20 {UNIT_SIZE}"
-DOTS = "--config.memory.scores=dot --config.model.read_scores=dot"
 JOINT["dot products"] = f"{JOINT['asked on the way']} {DOTS} --config.training.steps=22000"
-JOINT["asked twice as long"] = f"{JOINT['asked on the way']} --config.training.steps=60000"
 BUDGET = f"--config.training.steps=4000 --config.training.sampler_steps=1500 {AS_EMBEDDED}"
 RULE_ROWS = {
     "LMM per chunk": "titans_chunked",
