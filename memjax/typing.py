@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 
 Normalize = Literal["slots", "items"]
 WriteNormalize = Literal["slots", "items", "mass"]
+ReadScores = Literal["additive", "dot"]
 Params = PyTree
 State = PyTree
 Key = PRNGKeyArray
@@ -116,6 +117,7 @@ __all__ = [
     "Ordered",
     "Params",
     "PyTree",
+    "ReadScores",
     "Shaped",
     "Split",
     "State",

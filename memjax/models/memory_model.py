@@ -6,10 +6,10 @@ import jax.numpy as jnp
 from memjax.memories import Memory, Slots, memorize, memorize_at
 from memjax.models.embeddings import PartEmbed, Table, embed_query, embed_stream, is_like_an_item, item_embedding
 from memjax.models.fragments import Among, Fragments
-from memjax.models.readers import Head, MultiHopReader, QueryEncoder, ReadScores
+from memjax.models.readers import Head, MultiHopReader, QueryEncoder
 from memjax.models.rehearser import Rehearser, rehearsal_losses
 from memjax.tasks.stream_task import TaskShape
-from memjax.typing import Any, Array, Bool, Float, Int, Key, Shaped, State, Stream
+from memjax.typing import Any, Array, Bool, Float, Int, Key, ReadScores, Shaped, State, Stream
 
 
 class MemoryModel(nn.Module):

@@ -10,10 +10,9 @@ from memjax.memories.memory import for_each
 from memjax.memories.weights import additive_params, dot_params
 from memjax.ops.attention import read_by_hops
 from memjax.tasks.stream_task import TaskShape
-from memjax.typing import Any, Array, Float, Int, Literal
+from memjax.typing import Any, Array, Float, Int, ReadScores
 
 TextNetwork = type[BidirectionalGRU] | type[BidirectionalLSTM] | type[LSTM]
-ReadScores = Literal["additive", "dot"]
 
 
 class QueryEncoder(nn.Module):

@@ -13,6 +13,7 @@ from memjax.deprecated import new_names
 from memjax.errors import require
 from memjax.experiments.family import DtypeName
 from memjax.memories.memory_registry import size_fields
+from memjax.typing import ReadScores
 
 SystemName = Literal[
     "memory",
@@ -116,7 +117,7 @@ class ModelConfig:
     dtype: DtypeName = "float32"
     item_scale: float = 1.0
     query_scale: float = 1.0
-    read_scores: Literal["additive", "dot"] = "additive"
+    read_scores: ReadScores = "additive"
     words: Literal["own", "shared", "fixed"] = "own"
     embeddings: Literal["random", "sampler"] = "random"
 
