@@ -104,7 +104,8 @@ DIALOGUE = {
 }
 BY_MASS, TRANSFORMER = ("--config.memory.normalize=mass",), ("--config.memory.encoder=transformer",)
 LEARNED = (OF_SAMPLER, "--config.training.sampler_steps=2000")
-# What is written of frames that are much alike, and how they are read before; each with and without rehearsal.
+# How films are asked, what is written of frames that are much alike, and how they are read before; each with and
+# without rehearsal.
 OF_FRAMES = {
     "questions of unit size": ("--config.model.query_scale=8.0",),
     "by mass": BY_MASS,

@@ -29,12 +29,17 @@ def dot_scores(params, left, right):
     return scores
 
 
+def scores_of(params, left, right):
+    """By the kind of scores whose weights they are."""
+    return (additive_scores if hasattr(params, "v") else dot_scores)(params, left, right)
+
+
 def slot_attention(params, slots, items, mask, normalize="slots"):
     """Padding is not weighed down, it is left out: only real items are ever looked at."""
     real = [n for n in range(len(items)) if mask[n]]
     weights = np.zeros((len(slots), len(items)))
     if real:
-        scores = (additive_scores if hasattr(params, "v") else dot_scores)(params, slots, items[real])
+        scores = scores_of(params, slots, items[real])
         if normalize == "slots":
             for i, n in enumerate(real):
                 weights[:, n] = softmax(scores[:, i])
@@ -59,8 +64,7 @@ def read_by_hops(params, slots, query, slot_mask):
     for hop, own in zip(params.hops, weights, strict=True):
         read = np.zeros(slots.shape[1])
         if len(places):
-            scores = additive_scores if hasattr(hop.attention, "v") else dot_scores
-            own[places] = softmax(scores(hop.attention, query[None], slots[places])[0])
+            own[places] = softmax(scores_of(hop.attention, query[None], slots[places])[0])
             for k in places:
                 read += own[k] * slots[k]
         query = params.w_query.T @ np.concatenate([read, query])
