@@ -92,7 +92,7 @@ def get_config(arg: str = "demo") -> ConfigDict:
     learned = long_streams and values["system"] == "memory" and not values["printed"]
     config.model.update(words="own", embeddings="sampler" if learned else "random")
     config.model.item_scale = config.model.width**0.5 if extended else 1.0
-    config.model.query_scale = 1.0
+    config.model.update(query_scale=1.0, read_scores="additive")
 
     config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})
     config.rehearsal.update(
