@@ -1,6 +1,6 @@
 """The rows of the downstream tasks: row -> what comes behind the config's first word, and which flags."""
 
-from evidence_rows import ABLATIONS, OF_SAMPLER
+from evidence_rows import ABLATIONS, DOTS, OF_SAMPLER
 
 from memjax.memories import registry
 
@@ -37,6 +37,10 @@ RECOMMENDATION = {
     **{name: (f"system={name}", ()) for name in ("caser", "rum", "rum_features")},
     "dien": ("system=dien", ASKED_ONCE),
     "kept 20 segments": ("memory=rehearsal", ("--config.memory.time_constant=20.0",)),
+}
+BY_DOTS = {
+    f"dot products{kind}": ("memory=rehearsal", (DOTS, *flags))
+    for kind, flags in ((" no rehearsal", NO_REHEARSAL), ("", ()))
 }
 # Rehearsal Memory's Tables 5 and 6, and Figure 2.
 OF_REHEARSAL = {
@@ -77,6 +81,7 @@ STORIES = {
     **OF_MEMORIES,
     **OF_GRU,
     **OF_REHEARSAL,
+    **BY_DOTS,
     "own words": ("memory=rehearsal", ("--config.model.words=own",)),
     # A story has 207 segments in the mean; where half of a slot is gone after each, all slots become the same.
     "kept 1 segment": ("memory=rehearsal", KEPT_1),
@@ -99,6 +104,7 @@ DIALOGUE = {
     "rehearsal questions as embedded no rehearsal": ("memory=rehearsal", (*SMALL_QUESTIONS, *NO_REHEARSAL)),
     "rehearsal questions as embedded": ("memory=rehearsal", SMALL_QUESTIONS),
     "dnc questions as embedded no rehearsal": ("memory=dnc", (*SMALL_QUESTIONS, *NO_REHEARSAL)),
+    **BY_DOTS,
     "E2E-MN": ("system=e2e_mn", ()),
     **OF_GRU,
 }
@@ -107,6 +113,7 @@ LEARNED = (OF_SAMPLER, "--config.training.sampler_steps=2000")
 # How films are asked, what is written of frames that are much alike, and how they are read before; each with and
 # without rehearsal.
 OF_FRAMES = {
+    "dot products": (DOTS,),
     "questions of unit size": ("--config.model.query_scale=8.0",),
     "by mass": BY_MASS,
     "over items": ("--config.memory.normalize=items",),

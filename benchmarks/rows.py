@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from downstream_rows import DIALOGUE, LEARNERS, RECOMMENDATION, SPANS, STORIES, VIDEO
-from evidence_rows import ABLATIONS, BASELINES, BOUNDED, DEMO, MEDIUM, PAPER, SMALL, VARIANTS, with_and_without
+from evidence_rows import ABLATIONS, BASELINES, BOUNDED, DEMO, DOTS, MEDIUM, PAPER, SMALL, VARIANTS, with_and_without
 
 from memjax.memories import registry
 
@@ -11,8 +11,6 @@ BABI = {f"{task}": f"rehearsal,task={task}" for task in range(1, 21)} | {"1 surp
 # Items and questions as small as embedded, as the first rows were trained.
 AS_EMBEDDED = "--config.model.item_scale=1.0 --config.model.query_scale=1.0 --config.rehearsal.position_std=0.02"
 BABI |= {f"{row} as embedded": f"{BABI[row]} {AS_EMBEDDED}" for row in ("1", "2", "6", "9", "15", "20", "1 surprise")}
-# Slots are chosen by dot products, by items and by questions.
-DOTS = "--config.memory.scores=dot --config.model.read_scores=dot"
 BABI |= {f"{task} dot products": f"{BABI[str(task)]} {DOTS}" for task in range(1, 21)}
 # All tasks jointly, at the size for a CPU; then at the paper's.
 JOINT = {"rehearsal": "joint", "dnc": "joint,memory=dnc", "stm": "joint,memory=stm", "128 wide": "rehearsal,task=0"}
