@@ -1,36 +1,28 @@
 """Memory states as data: many streams, one for each user, written as they come, kept in a file, asked in batches.
 
-The states are a pytree of arrays whose first axis counts the streams. `start`, `write` and `answer` are pure; the last
-two are compiled once for each shape. A state has one size however long its stream is, so that a file of states never
-grows with what was written.
+The states are a pytree of arrays whose first axis counts the streams. `start`, `write`, `answer` and `rank` are pure;
+the last three are compiled once for each shape. A state has one size however long its stream is, so that a file of
+states never grows with what was written.
 """
 
-import math
-import os
-import stat
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from memjax.errors import MemjaxError, is_too_large, remark, require
-from memjax.files import replacing
+from memjax.errors import MemjaxError, is_too_large, require
 from memjax.models import MemoryModel
 from memjax.models.own_params import own_params
 from memjax.packing import array_of, pack
+from memjax.state_files import read_states, write_states
 from memjax.tasks.stream_task import check_ids
 from memjax.typing import Any, Array, Bool, Float, Int, Params, Shaped, State
 
 Rows = Int[Array, "R"] | Int[np.ndarray, "R"] | Sequence[int]
-
-# What flipped bits are to NumPy and to zipfile.
-DAMAGE = (OSError, ValueError, EOFError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
 def start(model: MemoryModel, params: Params, streams: int) -> State:
@@ -131,8 +123,13 @@ def _write(model: MemoryModel, params: Params, states: State, rows: Array, strea
     return jax.tree.map(lambda leaf, new: leaf.at[rows].set(new, mode="drop"), states, written)
 
 
-def _initial_state(model: Any, params: Any) -> State:
+def _model(model: Any) -> MemoryModel:
     require(isinstance(model, MemoryModel), f"streaming needs a MemoryModel, not {type(model).__name__}")
+    return model
+
+
+def _initial_state(model: Any, params: Any) -> State:
+    _model(model)
     given = isinstance(params, Mapping) and "params" in params
     require(given, f"params must be what init made, not {params!r:.40}")
     with own_params():
@@ -203,6 +200,91 @@ def _answer(
     return jax.vmap(one, (0, 0, None if candidates is None else 0))(asked, queries, candidates)
 
 
+class Ranking(NamedTuple):
+    """The likeliest items of some streams, the first one first.
+
+    Attributes:
+        items: their ids.
+        log_odds: of a click on each; minus infinity where fewer items than were asked for may be ranked.
+    """
+
+    items: Int[Array, "R k"]
+    log_odds: Float[Array, "R k"]
+
+
+def rank(
+    model: MemoryModel,
+    params: Params,
+    states: State,
+    rows: Rows,
+    k: int,
+    left_out: Bool[Array, "R V"] | Bool[np.ndarray, "R V"] | None = None,
+) -> Ranking:
+    """The k items that are likeliest to be clicked next, among all that the model knows, for each of these streams.
+
+    A state's slots are made once, and then asked about every item: the log odds are those of `answer`.
+
+    Args:
+        model: as of `start`, of a task whose questions are items and whose answers are clicks (`configs/clicks.py`).
+        params: its parameters.
+        states: of all streams.
+        rows: the streams for which items are ranked.
+        k: how many items.
+        left_out: which items are not ranked, for each row; such as those that the user has had.
+
+    Returns:
+        The items, and the log odds of a click on each.
+
+    Raises:
+        MemjaxError: for a model of another task, a `k` that is no number of items, and as `write` does.
+
+    >>> import jax, jax.numpy as jnp
+    >>> from memjax import memories
+    >>> from memjax.tasks import TaskShape
+    >>> shape = TaskShape(50, 4, 3, queries=50, query_words=None, answer="click", classes=2, query_is_item=True)
+    >>> memory = memories.create("rehearsal", slots=4, width=8, segment=3, layers=1, heads=2)
+    >>> model = MemoryModel(shape, memory, 8, hops=1, head_layers=1, rehearser_layers=1, rehearser_heads=2)
+    >>> stream, mask = jnp.ones((4, 3), int), jnp.ones((4, 3), bool)
+    >>> both = lambda model, stream, mask, query: model.answer(model.memorize(stream, mask)[0], query)
+    >>> params = model.init(jax.random.key(0), stream, mask, jnp.array(0), method=both)
+    >>> states = write(model, params, start(model, params, 1000), [7, 404], [[3, 1, 4], [1, 5, 9]])
+    >>> rank(model, params, states, [7, 404], k=10).items.shape
+    (2, 10)
+    """
+    rows = _checked_rows(rows, states, once=False)
+    shape = _model(model).shape
+    clicks = shape.answer == "click" and shape.query_is_item
+    require(
+        clicks, "items are ranked by a model whose questions are items and whose answers are clicks; ask with answer"
+    )
+    whole = isinstance(k, int | np.integer) and not isinstance(k, bool) and 1 <= k <= shape.items
+    require(whole, f"k must be a whole number from 1 to {shape.items:,}, as many as there are items, not {k!r:.40}")
+    expected = (*np.shape(rows), shape.items)
+    require(
+        len(expected) == 2 and (left_out is None or np.shape(left_out) == expected),
+        f"rows must be [R], and left_out [R, V], {shape.items:,} items for each row; "
+        f"not {np.shape(rows)} and {np.shape(left_out)}",
+    )
+    with own_params():
+        return _rank(
+            model, int(k), params, states, jnp.asarray(rows), None if left_out is None else jnp.asarray(left_out)
+        )
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _rank(model: MemoryModel, k: int, params: Params, states: State, rows: Array, left_out: Array | None) -> Ranking:
+    def one(given: tuple[Array, Array | None]) -> tuple[Array, Array]:
+        row, out = given
+        slots = model.apply(params, jax.tree.map(lambda leaf: leaf[row], states), method="slots")
+        logits = jax.vmap(lambda item: model.apply(params, slots, item, method="answer"))(jnp.arange(model.shape.items))
+        log_odds = logits[:, 1] - logits[:, 0]
+        best, items = jax.lax.top_k(log_odds if out is None else jnp.where(out, -jnp.inf, log_odds), k)
+        return best, items  # a list of JAX's
+
+    log_odds, items = jax.lax.map(one, (rows, left_out))  # stream by stream: what one needs fills the cache
+    return Ranking(items, log_odds)
+
+
 def save(path: str | Path, states: State) -> None:
     """Writes states into a file (NumPy's .npz), whole or not at all.
 
@@ -214,10 +296,7 @@ def save(path: str | Path, states: State) -> None:
         MemjaxError: if it cannot be written, and where what would be replaced is no regular file.
     """
     _count(states)
-    leaves = {_name(place): np.asarray(leaf) for place, leaf in jax.tree.leaves_with_path(states)}
-    leaves = {name: leaf.view(_stored(leaf.dtype)) for name, leaf in leaves.items()}
-    with replacing(Path(path)) as file:
-        np.savez(file, **cast(Any, leaves))  # no `allow_pickle`, which NumPy 2.0 takes for an array
+    write_states(path, states)
 
 
 def load(path: str | Path, model: MemoryModel, params: Params) -> State:
@@ -235,66 +314,7 @@ def load(path: str | Path, model: MemoryModel, params: Params) -> State:
     Raises:
         MemjaxError: for what is no file of states, or one of another memory.
     """
-    like = jax.eval_shape(lambda: _initial_state(model, params))
-    places, structure = jax.tree_util.tree_flatten_with_path(like)
-    names = {_name(place): leaf for place, leaf in places}
-    try:
-        regular = stat.S_ISREG(Path(path).stat().st_mode)  # looked at first: to open a pipe would wait for a writer
-        require(regular, f"{path} holds no states: it is no regular file")
-        # The file that was opened, and no other: `save` may put a new one into its place meanwhile.
-        with Path(path).open("rb") as file, zipfile.ZipFile(file) as archive:
-            _check_headers(path, archive, names, os.fstat(file.fileno()).st_size)
-            found = {name: np.lib.format.read_array(archive.open(f"{name}.npy"), allow_pickle=False) for name in names}
-    except FileNotFoundError:
-        raise MemjaxError(f"there is no file {path}") from None
-    except MemjaxError:
-        raise
-    except DAMAGE:
-        raise MemjaxError(f"{path} holds no states, or is damaged; give another file") from None
-    leaves = [found[name].view(leaf.dtype) for name, leaf in names.items()]
-    _remark_on_nan(path, leaves)
-    return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves])
-
-
-def _stored(dtype: np.dtype) -> np.dtype:
-    """As what a file holds it: NumPy's format has no bfloat16, whose bits are whole numbers there."""
-    return np.dtype(f"u{dtype.itemsize}") if dtype.kind == "V" else dtype
-
-
-def _check_headers(path: str | Path, archive: zipfile.ZipFile, names: dict[str, Any], length: int) -> None:
-    """Raises `MemjaxError` unless the arrays of an archive are those of this memory, as far as their headers say, and
-    take as much of the file, which has this length, as they will take of memory.
-    """
-    members = {info.filename: info for info in archive.infolist()}
-    fits = len(members) == len(archive.infolist()) and members.keys() == {f"{name}.npy" for name in names}
-    require(fits, f"{path} holds the states of another memory")
-    streams = set()
-    for name, leaf in names.items():
-        info = members[f"{name}.npy"]
-        with archive.open(info) as member:
-            version = np.lib.format.read_magic(member)
-            read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
-            shape, _, dtype = read(member)
-            size = member.tell() + math.prod(shape) * dtype.itemsize
-        same = len(shape) > 0 and shape[1:] == leaf.shape and dtype == _stored(leaf.dtype)
-        require(same, f"{path} holds the states of another memory, or of one of other sizes")
-        streams.add(shape[0])
-        stored = info.compress_type == zipfile.ZIP_STORED and info.file_size == info.compress_size == size <= length
-        require(stored, f"{path} holds no states of streaming.save: {size:,} bytes in a file of {length:,}")
-    require(len(streams) == 1, f"{path} holds parts of states, for {sorted(streams)} streams; give another file")
-
-
-def _remark_on_nan(path: str | Path, leaves: list[np.ndarray]) -> None:
-    floats = [leaf.reshape(len(leaf), -1) for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.inexact)]
-    broken = np.flatnonzero(sum(np.isnan(leaf).any(1) for leaf in floats))
-    if broken.size:
-        named = ", ".join(map(str, broken[:10])) + (", .." if broken.size > 10 else "")
-        remark(f"{path}: the states of {broken.size} of {len(leaves[0])} streams are NaN ({named}); start them anew")
-
-
-def _name(place: Any) -> str:
-    """What a leaf is called in a file; a state that is one array has a leaf without a path."""
-    return jax.tree_util.keystr(place) or "state"
+    return read_states(path, jax.eval_shape(lambda: _initial_state(model, params)))
 
 
 def _checked_rows(rows: Rows, states: State, *, once: bool) -> Rows:

@@ -26,6 +26,7 @@ from memjax.errors import MemjaxError
 from memjax.experiments.reading import read_config
 from memjax.files import read_entries
 from memjax.reporting import load_run, print_table, write_report
+from memjax.state_files import name_of
 from memjax.tasks.builders.new_folder import new_folder
 
 DIRECTLY = f"--config={CONFIGS / 'evidence.py'}:demo,system=directly"  # compiles in the least time
@@ -52,7 +53,7 @@ def states():
     model, params, *_ = made()
     states = streaming.start(model, params, 3)
     buffer = io.BytesIO()
-    np.savez(buffer, **{streaming._name(place): leaf for place, leaf in jax.tree.leaves_with_path(states)})
+    np.savez(buffer, **{name_of(place): leaf for place, leaf in jax.tree.leaves_with_path(states)})
     return model, params, states, buffer.getvalue()
 
 

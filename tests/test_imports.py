@@ -32,7 +32,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"flax", "jax", "numpy"},
     ),
     "packing": ({"errors", "typing"}, {"numpy"}),
-    "streaming": ({"errors", "files", "models", "packing", "tasks", "typing"}, {"jax", "numpy"}),
+    "state_files": ({"errors", "files", "typing"}, {"jax", "numpy"}),
+    "streaming": ({"errors", "models", "packing", "state_files", "tasks", "typing"}, {"jax", "numpy"}),
     # What all families share knows none of them, no task and no memory.
     "config": ({"checks", "deprecated", "errors"}, {"absl", "ml_collections"}),
     "training": (

@@ -18,11 +18,12 @@ from models.asking import ITEMS, QUERIES, example, memory, method, shape, system
 from oracles.checking import assert_close, assert_same
 from training.tiny import random_params, tiny
 
-from memjax import memories, streaming
+from memjax import memories, state_files, streaming
 from memjax.errors import MemjaxError
 from memjax.experiments.prepare import prepare, trained_model
 from memjax.models import MemoryModel
 from memjax.packing import pack
+from memjax.tasks import TaskShape
 from memjax.training import experiment
 
 STREAMS = 6
@@ -147,6 +148,56 @@ def test_a_batch_of_questions_is_each_of_them_alone(unchecked, answer_kind):
         assert_close(found[place], alone, 1e-5)
 
 
+@functools.cache
+def clicked():
+    """`(model, params, states)` of three users, of whom the second has clicked nothing yet."""
+    asked = TaskShape(ITEMS, 4, 3, ITEMS, None, "click", 2, query_is_item=True)
+    model = MemoryModel(asked, memory(), 8, 2, 1, 1, 2)
+    params = random_params(model, example("click"))
+    states = streaming.start(model, params, 3)
+    return model, params, streaming.write(model, params, states, [0, 2], [[1, 2, 3, 4], [5, 6]])
+
+
+@pytest.mark.parametrize("some_left_out", [False, True])
+def test_the_items_of_a_ranking_are_those_of_the_highest_answers(unchecked, some_left_out):
+    model, params, states = clicked()
+    rows, every = [2, 0, 2, 1], np.arange(ITEMS)
+    out = np.zeros((len(rows), ITEMS), bool)
+    out[:, 2:5] = some_left_out
+    found = streaming.rank(model, params, states, rows, 4, out if some_left_out else None)
+    for place, row in enumerate(rows):
+        logits = np.asarray(streaming.answer(model, params, states, [row] * ITEMS, every), np.float64)
+        odds = np.where(out[place], -np.inf, logits[:, 1] - logits[:, 0])
+        best = np.argsort(-odds)[:4]
+        assert found.items[place].tolist() == best.tolist()
+        assert_close(found.log_odds[place], odds[best], 1e-5)
+    assert (np.asarray(found.items[0]) != np.asarray(found.items[1])).any()
+
+
+def test_where_too_few_items_are_left_the_rest_of_a_ranking_has_no_odds():
+    model, params, states = clicked()
+    found = streaming.rank(model, params, states, [0], 3, np.arange(ITEMS)[None] != 7)
+    assert found.items[0, 0] == 7 and np.isneginf(found.log_odds[0, 1:]).all()
+
+
+def test_rankings_that_cannot_be_are_one_clear_line(unchecked):
+    model, params, states = clicked()
+    rank = functools.partial(streaming.rank, model, params, states)
+    for call, words in [
+        (lambda: rank([0], 0), f"k must be a whole number from 1 to {ITEMS}, as many as there are items, not 0"),
+        (lambda: rank([0], ITEMS + 1), "k must be a whole number"),
+        (lambda: rank([0], 2.0), "k must be a whole number"),
+        (lambda: rank(0, 2), r"rows must be \[R\]"),
+        (lambda: rank([3], 2), "there are 3 streams, and rows"),
+        (lambda: rank([0, 1], 2, np.zeros((1, ITEMS), bool)), r"left_out \[R, V\]"),
+        (lambda: rank([0], 2, np.zeros(ITEMS, bool)), r"left_out \[R, V\]"),
+        (lambda: streaming.rank(*made()[:2], states, [0], 2), "whose questions are items and whose answers are clicks"),
+    ]:
+        with pytest.raises(MemjaxError, match=words) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+
+
 @every_memory
 def test_states_come_back_from_a_file_to_the_bit_and_go_on(name, tmp_path):
     model, params, write, answer = made(name)
@@ -167,16 +218,16 @@ def test_states_come_back_from_a_file_to_the_bit_and_go_on(name, tmp_path):
 
 def test_a_file_that_is_replaced_while_it_is_opened_is_read_whole(tmp_path, monkeypatch):
     model, params, *_ = made("rehearsal")
-    path, archive = tmp_path / "users.npz", streaming.zipfile.ZipFile
+    path, archive = tmp_path / "users.npz", state_files.zipfile.ZipFile
     few, many = (streaming.start(model, params, count) for count in (2, 40))
 
     def opened(file, *arguments, **options):
-        monkeypatch.setattr(streaming.zipfile, "ZipFile", archive)
+        monkeypatch.setattr(state_files.zipfile, "ZipFile", archive)
         streaming.save(path, many)
         return archive(file, *arguments, **options)
 
     streaming.save(path, few)
-    monkeypatch.setattr(streaming.zipfile, "ZipFile", opened)
+    monkeypatch.setattr(state_files.zipfile, "ZipFile", opened)
     assert_same(streaming.load(path, model, params), few)
     assert_same(streaming.load(path, model, params), many)
 
