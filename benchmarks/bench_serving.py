@@ -4,9 +4,9 @@
     python benchmarks/bench_serving.py --quick      few users: does it run?
 
 A batch writes a segment of 20 new clicks of each of 256 users, or asks 256 users about an item each, or ranks all
-3,416 items for 16 users. Against it stands what keeps no state: a GRU (GRU4REC) as wide, which reads a user's last
-1,000 clicks again for each question. All take turns on one core; parameters are random, sizes as in
-configs/clicks.py. Bytes are those of a user's state, and of 1,000 clicks as 32-bit ids.
+3,416 items for 16 users, whose ten likeliest are given. Against it stands what keeps no state: a GRU (GRU4REC) as wide,
+which reads a user's last 1,000 clicks again for each question. All take turns on one core; parameters are random, sizes
+as in configs/clicks.py. Bytes are those of a user's state, and of 1,000 clicks as 32-bit ids.
 """
 
 import os
@@ -32,7 +32,7 @@ from memjax.tasks import TaskShape
 
 ROOT = Path(__file__).parents[1]
 RATES = ("writes", "questions", "rankings")
-ITEMS, SEGMENT, READ = 3416, 20, 1000
+ITEMS, SEGMENT, READ, TOP = 3416, 20, 1000, 10
 MEMORIES = ("rehearsal", "continual", "dnc", "hpmn", "mimn")
 SIZES = {"layers": 2, "heads": 4, "memory_width": 32, "hidden": 64, "context": 4, "scores": "both", "slots": 20}
 GRU = f"GRU, reads {READ:,} clicks again"
@@ -84,13 +84,8 @@ def memory_served(name: str, sizes: dict[str, int]) -> Served:
     write = jax.jit(partial(streaming.write, model), donate_argnums=1)
     answer = jax.jit(partial(streaming.answer, model))
 
-    @jax.jit
-    def rank(params, states, rows):
-        def one(row):
-            slots = model.apply(params, jax.tree.map(lambda leaf: leaf[row], states), method="slots")
-            return jax.vmap(partial(model.apply, params, slots, method="answer"))(jnp.arange(ITEMS))
-
-        return jax.lax.map(one, rows)
+    def rank():
+        return streaming.rank(model, params, states, users(sizes["ranked"]), TOP)
 
     def users(count: int) -> jnp.ndarray:
         return jnp.asarray(random.choice(sizes["users"], count, replace=False))
@@ -104,7 +99,7 @@ def memory_served(name: str, sizes: dict[str, int]) -> Served:
     def asked():
         return answer(params, states, users(sizes["batch"]), jnp.asarray(random.integers(ITEMS, size=sizes["batch"])))
 
-    calls = {"writes": written, "questions": asked, "rankings": lambda: rank(params, states, users(sizes["ranked"]))}
+    calls = {"writes": written, "questions": asked, "rankings": rank}
     counts = {"writes": sizes["batch"] * SEGMENT, "questions": sizes["batch"], "rankings": sizes["ranked"]}
     return Served(size, calls, counts)
 

@@ -6,17 +6,24 @@ from statistics import mean
 
 from tables_of_runs import by_row, percent, percent_of, sizes_of
 
+INTERVAL = "95%, one seed"
 COST = ["slots that differ", "bytes of state", "parameters", "seeds", "steps", "minutes"]
 
 
 def recommendation(found: dict) -> list[str]:
     """How clicks are told from others, and how high the next one stands among all items."""
     columns = {"auc": "AUC %", "auc_popular": "popular AUC %", "hr_10": "HR@10 %", "ndcg_10": "NDCG@10 %"}
+    sure = ("auc", "hr_10")  # beside which their intervals stand
 
     def cells(runs: list[dict]) -> list[str]:
-        return [*(percent_of([run["metrics"].get(name) for run in runs]) for name in columns), *sizes_of(runs)]
+        shown = []
+        for name in columns:
+            shown.append(percent_of([run["metrics"].get(name) for run in runs]))
+            shown += [interval_of(runs, name, lambda end: f"{100 * end:.1f}")] * (name in sure)
+        return [*shown, *sizes_of(runs)]
 
-    return table(["", *columns.values(), "bytes a user", "parameters", "seeds", "steps"], found, cells)
+    head = [part for name, told in columns.items() for part in [told, *[INTERVAL] * (name in sure)]]
+    return table(["", *head, "bytes a user", "parameters", "seeds", "steps"], found, cells)
 
 
 def learners(found: dict) -> list[str]:
@@ -49,9 +56,11 @@ def stories(found: dict) -> list[str]:
 
     def cells(runs: list[dict]) -> list[str]:
         ranks = of_all(runs, "mrr"), *(of_tag(runs, "place", place, "mrr") for place in ("early", "later"))
-        return [*(f"{mean(values):.3f}" for values in ranks), percent(of_all(runs, "accuracy")), *cost(runs)]
+        every, early, later = (f"{mean(values):.3f}" for values in ranks)
+        sure = interval_of(runs, "mrr", lambda end: f"{end:.3f}")
+        return [every, sure, early, later, percent(of_all(runs, "accuracy")), *cost(runs)]
 
-    head = ["MRR", "all", "early", "later", "right %", *COST]
+    head = ["MRR", "all", INTERVAL, "early", "later", "right %", *COST]
     guess = next(iter(found["runs"].values()))["metrics"]["mrr_chance"]
     return [*table(head, found, cells), f"| a guess | {guess:.3f} |" + " |" * (len(head) - 2)]
 
@@ -95,6 +104,12 @@ def table(head: list[str], found: dict, cells: Callable[[list[dict]], list[str]]
 def of_all(runs: list[dict], metric: str) -> list[float]:
     """A metric of each run."""
     return [run["metrics"][metric] for run in runs]
+
+
+def interval_of(runs: list[dict], metric: str, told: Callable[[float], str]) -> str:
+    """Where a metric of a row's first run lies for other users, or stories, with 95%; "-" if that was not kept."""
+    found = runs[0]["metrics"].get(f"{metric}_interval")
+    return " to ".join(map(told, found)) if found else "-"
 
 
 def of_tag(runs: list[dict], tag: str, value: str, metric: str) -> list[float]:

@@ -50,7 +50,7 @@ from memjax.reporting import load_run
 from memjax.reporting.tables import training_seconds
 
 ROOT = Path(__file__).parents[1]
-SEEDS = {"evidence_medium": 3, "evidence_memories": 3, "evidence_small": 3, "retention": 3}
+SEEDS = dict.fromkeys(("evidence_medium", "evidence_memories", "evidence_small", "mazes", "retention", "stories"), 3)
 
 
 def commands(table: str, seeds: int, data_dir: str) -> dict[tuple[str, int], str]:

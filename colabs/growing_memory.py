@@ -16,8 +16,8 @@
 # # A user's memory as it grows
 #
 # A shop keeps one state of fixed size for each user, writes what was clicked today, and asks it at any time: which
-# items would this user click next? Here one user is followed through 320 clicks, and changes taste half way. What
-# would be recommended after 8, 40, 160, 200 and 320 clicks, and which slots changed?
+# items would this user click next? Here one user is followed through 1,000 clicks, and changes taste half way. What
+# would be recommended after 8, 104, 504, 552 and 1,000 clicks, and which slots changed?
 #
 # In a clone of memjax: `pip install -e '.[train,colab]'`. About two minutes on a CPU.
 
@@ -28,7 +28,6 @@ import tempfile
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 from rich.console import Console
@@ -91,22 +90,16 @@ print(f"{evaluation['state_bytes']:,} bytes for each user")
 # %% [markdown]
 # ## One user, as time goes by
 #
-# A user who was never seen in training: 160 clicks on kinds A and B, then 160 on kinds E and F. The state is written
-# segment by segment, and asked about all 120 items whenever we like; nothing that was read is kept. The model knows an
-# item by its place in `run.task.vocabulary`: item n is n - 1.
+# A user who was never seen in training: 504 clicks on kinds A and B, then 496 on kinds E and F. The state is
+# written segment by segment, and all 120 items are ranked whenever we like; nothing that was read is kept. The model
+# knows an item by its place in `run.task.vocabulary`: item n is n - 1.
 
 # %%
 model, params = trained_model(folder / "run")
-taste = [(0, 1)] * 160 + [(4, 5)] * 160
+LENGTH, CHANGE, SEGMENT = 1000, 504, 8
+taste = [(0, 1) if click < CHANGE else (4, 5) for click in range(LENGTH)]
 items = [min(random.geometric(0.15), OF_A_KIND) - 1 for _ in taste]
 history = np.array([kinds[i % 2] * OF_A_KIND + item for i, (kinds, item) in enumerate(zip(taste, items, strict=True))])
-
-
-@jax.jit
-def scores(states):
-    items = jnp.arange(KINDS * OF_A_KIND)
-    logits = streaming.answer(model, params, states, jnp.zeros_like(items), items)
-    return logits[:, 1] - logits[:, 0]
 
 
 @jax.jit
@@ -116,33 +109,38 @@ def slots(states):
 
 states = streaming.start(model, params, 1)
 shares, changes = [], []
-for start in range(0, len(history), 8):
+for start in range(0, LENGTH, SEGMENT):
     before = slots(states)
-    states = streaming.write(model, params, states, [0], [history[start : start + 8].tolist()])
+    states = streaming.write(model, params, states, [0], [history[start : start + SEGMENT].tolist()])
     changes.append(np.linalg.norm(slots(states) - before, axis=1))
-    best = np.argsort(-np.asarray(scores(states)))[:10]
+    best = np.asarray(streaming.rank(model, params, states, [0], k=10).items[0])
     shares.append(np.bincount(best // OF_A_KIND, minlength=KINDS) / 10)
-    if start + 8 in (8, 40, 160, 200, 320):
+    if start + SEGMENT in (8, 104, CHANGE, CHANGE + 48, LENGTH):
         names = " ".join(f"{'ABCDEF'[item // OF_A_KIND]}{item % OF_A_KIND}" for item in best)
-        print(f"after {start + 8:>3} clicks: {names}")
+        print(f"after {start + SEGMENT:>5,} clicks: {names}")
 
 # %% [markdown]
 # Above, the ten best items by kind, after each segment; below, how much each segment changed each slot. The taste
-# changes at click 160, the line.
+# changes at click 504, the line.
 
 # %%
 figure, (above, below) = plt.subplots(2, 1, figsize=(10, 5.5), sharex=True, layout="constrained")
-places = np.arange(8, len(history) + 1, 8)
+places = np.arange(SEGMENT, LENGTH + 1, SEGMENT)
 above.stackplot(places, np.array(shares).T, labels=list("ABCDEF"), alpha=0.85)
-above.axvline(160, color="black")
+above.axvline(CHANGE, color="black")
 above.set(ylabel="share of the ten best", ylim=(0, 1), title="What would be recommended")
 above.legend(loc="center left", bbox_to_anchor=(1, 0.5), title="kind")
-image = below.pcolormesh(np.append(places - 4, places[-1] + 4), np.arange(9), np.array(changes).T, cmap="Blues")
-below.axvline(160, color="black")
+edges = np.append(places - SEGMENT / 2, places[-1] + SEGMENT / 2)
+image = below.pcolormesh(edges, np.arange(9), np.array(changes).T, cmap="Blues")
+below.axvline(CHANGE, color="black")
 below.set(xlabel="clicks", ylabel="slot", title="Which slots changed")
 figure.colorbar(image, ax=below, label="change")
 plt.show()
 
 # %%
-first, last = np.array(shares)[places <= 160][-5:].mean(0), np.array(shares)[-5:].mean(0)
+shares, changes = np.array(shares), np.array(changes).mean(1)
+first, last = shares[places <= CHANGE][-5:].mean(0), shares[-5:].mean(0)
 print(f"A and B among the ten best before the change: {first[:2].sum():.0%}; E and F at the end: {last[4:].sum():.0%}")
+settled = changes[(places > CHANGE - 100) & (places <= CHANGE)].mean()
+after = changes[(places > CHANGE) & (places <= CHANGE + 24)].mean()
+print(f"a slot's change by a segment: {settled:.2f} before the change of taste, {after:.2f} in the three after it")

@@ -41,7 +41,7 @@ def get_config(arg: str = "ml1m") -> ConfigDict:
     config = ConfigDict()
     config.system = values["system"]
     config.task = ConfigDict({"name": "clicks", "file": FILES[variant], "length": 1000, "segment": 20})
-    # More views of a user than passes over the users: of one, systems learned the negatives of each user by heart.
+    # More views of a user than passes over the users: of one, systems memorised the negatives of each user.
     config.task.update(views=100, ahead=20, least=5, seed=0, data_dir="data")
 
     config.memory = ConfigDict(memory_settings(values["memory"], 20, SIZES, OWN))

@@ -54,7 +54,7 @@ def get_config(arg: str = "fairytales") -> ConfigDict:
     config.model.item_scale = 1.0 if values["memory"] in SUMS else width**0.5
     # Of unit size: what a question as embedded asks is learned late, or never.
     config.model.query_scale = width**0.5 if config.system == "memory" else 1.0
-    # Few stories: an embedding that is learned is learned by heart. AS Reader looks for the very words, which it then
+    # Few stories: an embedding that is learned memorises them. AS Reader looks for the very words, which it then
     # tells apart better; E2E-MN has tables of its own.
     config.model.words = "own" if config.system in ("as_reader", "e2e_mn") else "fixed"
 

@@ -44,10 +44,12 @@ def the_memory_of_write_and_ask_answers(text):
     assert "same slots: True" in text
 
 
-def in_growing_memory_the_recommendations_follow_the_taste(text):
+def in_growing_memory_recommendations_and_slots_follow_the_taste(text):
     assert float(re.search(r"AUC (\d\.\d+)", text)[1]) > 0.85
     before, after = re.search(r"before the change: (\d+)%; E and F at the end: (\d+)%", text).groups()
     assert min(int(before), int(after)) >= 80
+    settled, moved = re.search(r"(\d\.\d+) before the change of taste, (\d\.\d+) in the three", text).groups()
+    assert float(moved) > 1.5 * float(settled)
 
 
 def in_surprise_the_new_surprises_and_exact_gradients_stay_finite(text):
@@ -81,7 +83,7 @@ def the_policy_of_buffer_learns_to_hold_what_is_asked_for(text):
 
 PROPERTIES = {
     "buffer": the_policy_of_buffer_learns_to_hold_what_is_asked_for,
-    "growing_memory": in_growing_memory_the_recommendations_follow_the_taste,
+    "growing_memory": in_growing_memory_recommendations_and_slots_follow_the_taste,
     "new_memory": a_memory_of_ones_own_keeps_to_the_contract_and_learns,
     "surprise": in_surprise_the_new_surprises_and_exact_gradients_stay_finite,
     "what_rehearsal_changes": a_rehearsed_memory_holds_what_nobody_asked_for,

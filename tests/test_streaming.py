@@ -171,7 +171,7 @@ def test_the_items_of_a_ranking_are_those_of_the_highest_answers(unchecked, some
         best = np.argsort(-odds)[:4]
         assert found.items[place].tolist() == best.tolist()
         assert_close(found.log_odds[place], odds[best], 1e-5)
-    assert (np.asarray(found.items[0]) != np.asarray(found.items[1])).any()
+    assert (np.asarray(found.log_odds[0]) != np.asarray(found.log_odds[1])).any()
 
 
 def test_where_too_few_items_are_left_the_rest_of_a_ranking_has_no_odds():

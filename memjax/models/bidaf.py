@@ -40,7 +40,7 @@ class BiDAF(nn.Module):
         g_j = [h_j; u~_j; h_j * u~_j; h_j * h~; e_j],    e_j = 1 if word j is one of the question's, else 0
         M = GRUs over G,    M2 = GRU over M,    first_j = w_1 · [g_j; m_j],    last_j = w_2 · [g_j; m2_j]
 
-    The vectors of words are not trained, as the paper's are not: of few questions they are learned by heart. Where they
+    The vectors of words are not trained, as the paper's are not: of few questions they are memorised. Where they
     come from is the caller's choice (`memjax.tasks.word_vectors`); they begin at random. The paper has LSTMs, a CNN
     over characters, two layers in M, and width 200, and no e: that is the exact match of DrQA (Chen et al. 2017,
     1704.00051), by which words are found that have no vector of their own.

@@ -75,7 +75,7 @@ class Clicks:
       most `length` items, from the user's first on, or from a random place where the user has more. After each segment
       the next `ahead` items (label 1), and as many negatives (label 0). One is what is tested; more are a denser
       signal, from the same pass over the stream. What is drawn depends on i alone: so that every item comes to be
-      asked, and nothing is learned by heart, `views` should be as many as the passes over the users.
+      asked, and nothing is memorised, `views` should be as many as the passes over the users.
     - Valid and test: the last `length` items before the target, then the target and a negative. The items before the
       target of test include that of valid.
 
