@@ -4,6 +4,7 @@
     memjax train --config=configs/files.py:FOLDER,memory=dnc,slots=40
     memjax train --config=configs/files.py:FOLDER,system=directly   reads the stream itself: what can be known at all
     memjax compare --config=configs/files.py:FOLDER
+    memjax train --config=configs/files.py:FOLDER --config.task.asked=20    up to 20 questions of one pass over a stream
 
 A folder whose name has a comma or an equals sign: --config=configs/files.py --data_dir=FOLDER.
 FOLDER/streams/NAME.npy or FOLDER/streams.parquet, and FOLDER/questions.jsonl: docs/guides/own_embeddings.md.
@@ -33,7 +34,7 @@ def get_config(arg: str = "data") -> ConfigDict:
     config = ConfigDict()
     config.system = values["system"]
     config.task = ConfigDict({"name": "files", "segment": values["segment"], "length": 1000 * values["segment"]})
-    config.task.data_dir = folder
+    config.task.update(data_dir=folder, asked=1)
 
     config.memory = ConfigDict(memory_settings(values["memory"], values["slots"], SIZES, OWN))
     config.model = ConfigDict({"width": 64, "hops": 2, "head_layers": 1, "dtype": "float32", "query_scale": 8.0})

@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,8 @@ class FileTaskSpec:
         segment: N, the items of a segment.
         length: the most items that are read for a question, the latest ones; at most 2^20.
         data_dir: the folder.
+        asked: how many questions of a stream, one after the other, are an example at most. Above 1 the stream is read
+            once, and asked on the way.
 
     Raises:
         MemjaxError: for what is out of range.
@@ -35,11 +38,21 @@ class FileTaskSpec:
     segment: int
     length: int
     data_dir: str
+    asked: int = 1
 
     def __post_init__(self):
-        at_least(self, 1, "segment", "length")
+        at_least(self, 1, "segment", "length", "asked")
         at_most(self, LONGEST, "length")
         at_most(self, self.length, "segment")
+
+
+class _Part(NamedTuple):
+    """What an example reads before one of its questions, and after the one before."""
+
+    begin: int  # in the stream
+    end: int
+    place: int  # of its first item among those of the example, its padding included
+    after: int  # how many segments have been read with it
 
 
 class FileTask:
@@ -55,6 +68,9 @@ class FileTask:
     valid and test, by a sum over their names. `kind`: a word for what a question asks for, a tag to split metrics by.
     Ids that train does not read are one id; numbers of vectors are taken less their mean in train, over their standard
     deviation there.
+
+    With `asked` above 1 some questions of a stream are one example, asked on the way: the segment before a question
+    ends with what it has read, and may be shorter than N. What comes after more than `length` items is asked alone.
 
     Attributes:
         spec: its settings.
@@ -78,9 +94,9 @@ class FileTask:
     def __init__(self, spec: FileTaskSpec):
         self.spec, folder = spec, Path(spec.data_dir)
         streams = read_streams(folder)
-        self._questions = _split(folder, read_questions(folder, streams.items))
-        train, notes = self._questions["train"], list(streams.notes)
-        every = [question for split in SPLITS for question in self._questions[split]]
+        questions = _split(folder, read_questions(folder, streams.items))
+        train, notes = questions["train"], list(streams.notes)
+        every = [question for split in SPLITS for question in questions[split]]
         read = _read_items(streams.items, train, spec.length)
         if streams.width is None:
             self.items = np.unique(read)
@@ -114,12 +130,13 @@ class FileTask:
         lost = sum(not clicks and question.answer not in self._labels for question in every)
         if lost:
             notes.append(f"{lost:,} questions of valid and test have answers that train lacks: they count as errors")
-        longest = max(self._read(question) for question in every)
+        self._examples = {split: _examples(own, spec) for split, own in questions.items()}
+        times = max(len(example) for own in self._examples.values() for example in own)
         kinds = sorted({question.kind or NO_KIND for question in every}) if any(one.kind for one in every) else []
         self._kinds = {kind: place for place, kind in enumerate(kinds)}
         self.shape = TaskShape(
             items=len(self.items) + 1 if streams.width is None else 0,
-            segments=-(-longest // spec.segment),
+            segments=int(max(self.lengths(split).max() for split in SPLITS)),
             segment=spec.segment,
             queries=len(self.vocabulary),
             query_words=max(len(query_words(question.query)) for question in every),
@@ -127,14 +144,15 @@ class FileTask:
             classes=2 if clicks else len(self.answers),
             tags={"kind": tuple(kinds)} if kinds else {},
             item_width=streams.width,
+            questions=(times, 1) if times > 1 else None,
         )
         self._streams = {}
         for name, items in streams.items.items():
             self._streams[name] = encoded = self.encode(items)
             require(np.isfinite(encoded).all(), f"stream {name} has numbers far beyond those of train; mend it")
         if streams.width is None:
-            asked = self._questions["valid"] + self._questions["test"]
-            strange = int((_read_items(self._streams, asked, spec.length) == UNKNOWN).sum())
+            held_out = questions["valid"] + questions["test"]
+            strange = int((_read_items(self._streams, held_out, spec.length) == UNKNOWN).sum())
             if strange:
                 notes.append(f"{strange:,} items that valid and test read occur nowhere in train: they are one id")
         self.notes = tuple(notes)
@@ -185,41 +203,54 @@ class FileTask:
         return np.array(ids + [PADDING] * (longest - len(ids)), np.int32)
 
     def size(self, split: Split) -> int:
-        """How many questions."""
-        return len(self._questions[split])
+        """How many examples: questions, or streams with some of theirs."""
+        return len(self._examples[split])
 
     def lengths(self, split: Split) -> np.ndarray:
-        """How many segments each question's stream has."""
-        return np.array([-(-self._read(question) // self.spec.segment) for question in self._questions[split]])
+        """How many segments each example reads."""
+        return np.array([self._parts(example)[-1].after for example in self._examples[split]])
 
     def groups(self, split: Split) -> np.ndarray:
-        """The stream of each question."""
-        return np.unique([question.stream for question in self._questions[split]], return_inverse=True)[1]
+        """The stream of each example."""
+        return np.unique([example[0].stream for example in self._examples[split]], return_inverse=True)[1]
 
     def examples(self, split: Split, indices: np.ndarray) -> Batch:
-        asked = [self._questions[split][i] for i in check_indices(indices, self.size(split), split)]
+        chosen = [self._examples[split][i] for i in check_indices(indices, self.size(split), split)]
         shape = self.shape
         own, dtype = ((), np.int32) if shape.item_width is None else ((shape.item_width,), np.float32)
-        stream = np.zeros((len(asked), shape.segments * shape.segment, *own), dtype)
+        stream = np.zeros((len(chosen), shape.segments * shape.segment, *own), dtype)
         mask = np.zeros(stream.shape[:2], bool)
-        for row, question in enumerate(asked):
-            count = self._read(question)
-            stream[row, :count] = self._streams[question.stream][question.after - count : question.after]
-            mask[row, :count] = True
-        axes = (len(asked), shape.segments, shape.segment)
-        label = [int(q.answer) if isinstance(q.answer, bool) else self._labels.get(q.answer, -1) for q in asked]
-        batch = {
-            "stream": stream.reshape(*axes, *own),
-            "mask": mask.reshape(axes),
-            "query": np.stack([self.encode_query(question.query) for question in asked]),
-            "label": np.array(label, np.int32),
-        }
-        if self._kinds:
-            batch["kind"] = np.array([self._kinds[question.kind or NO_KIND] for question in asked], np.int32)
-        return batch
+        times = (len(chosen), 1 if shape.questions is None else shape.questions[0])
+        query, label = np.zeros((*times, shape.query_words or 0), np.int32), np.zeros(times, np.int32)
+        asked, after, kind = np.zeros(times, bool), np.zeros(times, np.int32), np.zeros(times, np.int32)
+        for row, example in enumerate(chosen):
+            for place, (question, part) in enumerate(zip(example, self._parts(example), strict=True)):
+                read = slice(part.place, part.place + part.end - part.begin)
+                stream[row, read], mask[row, read] = self._streams[question.stream][part.begin : part.end], True
+                query[row, place], label[row, place] = self.encode_query(question.query), self._label(question)
+                asked[row, place], after[row, place] = True, part.after
+                kind[row, place] = self._kinds.get(question.kind or NO_KIND, 0)
+        axes = (len(chosen), shape.segments, shape.segment)
+        batch = {"stream": stream.reshape(*axes, *own), "mask": mask.reshape(axes)}
+        questions = {"query": query, "label": label} | ({"kind": kind} if self._kinds else {})
+        if shape.questions is None:
+            return batch | {name: values[:, 0] for name, values in questions.items()}
+        questions["asked"] = asked
+        return batch | {"after": after} | {name: values[:, :, None] for name, values in questions.items()}
 
-    def _read(self, question: FileQuestion) -> int:
-        return min(question.after, self.spec.length)
+    def _label(self, question: FileQuestion) -> int:
+        answer = question.answer
+        return int(answer) if isinstance(answer, bool) else self._labels.get(answer, -1)
+
+    def _parts(self, example: list[FileQuestion]) -> list[_Part]:
+        """What is read before each question of an example."""
+        parts, begin, segments = [], max(0, example[-1].after - self.spec.length), 0
+        for question in example:
+            place = segments * self.spec.segment
+            segments += -(-(question.after - begin) // self.spec.segment)
+            parts.append(_Part(begin, question.after, place, segments))
+            begin = question.after
+        return parts
 
 
 def _split(folder: Path, questions: list[FileQuestion]) -> dict[Split, list[FileQuestion]]:
@@ -231,6 +262,22 @@ def _split(folder: Path, questions: list[FileQuestion]) -> dict[Split, list[File
         found[split].append(question)
     for split, own in found.items():
         require(own, f'{folder / QUESTIONS} has no question for {split}; give every line a "split", or more streams')
+    return found
+
+
+def _examples(questions: list[FileQuestion], spec: FileTaskSpec) -> list[list[FileQuestion]]:
+    """The questions of each example. Each reads what it would read by itself: all before it, `length` items at most."""
+    if spec.asked == 1:
+        return [[question] for question in questions]
+    of_stream: dict[str, list[FileQuestion]] = {}
+    for question in questions:
+        of_stream.setdefault(question.stream, []).append(question)
+    found: list[list[FileQuestion]] = []
+    for own in of_stream.values():
+        own = sorted(own, key=lambda question: question.after)
+        short = [question for question in own if question.after <= spec.length]
+        found += [short[first : first + spec.asked] for first in range(0, len(short), spec.asked)]
+        found += [[question] for question in own[len(short) :]]
     return found
 
 

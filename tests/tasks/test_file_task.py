@@ -1,7 +1,7 @@
 """A folder of one's own: what is read of it, against the folder itself; what is wrong with it is one clear line.
 
 Slips that were tried, each of which fails a test here: the first items in place of the latest; ids and means of all
-splits; a question of a stream in another split than its others.
+splits; a question of a stream in another split than its others; on the way, an item too few before the second question.
 """
 
 import json
@@ -53,8 +53,8 @@ def write(path, questions):
     (path / "questions.jsonl").write_text("\n".join(map(json.dumps, questions)) + "\n")
 
 
-def create(path, segment=4, length=8):
-    return tasks.create(FileTaskSpec(segment, length, str(path)))
+def create(path, segment=4, length=8, asked=1):
+    return tasks.create(FileTaskSpec(segment, length, str(path), asked))
 
 
 @pytest.mark.parametrize("kind", ["ids", "words", "vectors"])
@@ -98,6 +98,36 @@ def test_an_example_is_the_latest_items_before_its_question(tmp_path, kind):
         assert count and f"{count} items that valid and test read occur nowhere in train: they are one id" in task.notes
     cut = sum(q.get("after", len(streams[q["stream"]])) > 8 for q in questions)
     assert f"of {cut} questions the latest 8 items are read; config.task.length is for more" in task.notes
+
+
+@pytest.mark.parametrize("kind", ["ids", "vectors"])
+def test_on_the_way_a_question_has_read_what_it_reads_by_itself(tmp_path, kind):
+    streams, questions = folder_of(tmp_path, kind)
+    for number in range(6):  # a stream with more questions than one example asks, two of them at once
+        questions.append(
+            {"stream": "s0", "query": "Where is Ada?", "answer": "cellar", "split": "train", "kind": "more"}
+        )
+        questions[-1]["after"] = min(1 + number // 2, len(streams["s0"]))
+    write(tmp_path, questions)
+    alone, task = create(tmp_path), create(tmp_path, asked=3)
+    assert task.shape.questions == (3, 1) and task.shape.tags == alone.shape.tags
+    for split in SPLITS:
+        batch, others = (one.examples(split, np.arange(one.size(split))) for one in (task, alone))
+        check_batch(task.shape, batch)
+        assert (task.lengths(split) == batch["mask"].any(2).sum(1)).all() and task.size(split) < alone.size(split)
+        assert len(set(task.groups(split).tolist())) == len(set(alone.groups(split).tolist()))
+
+        def told(stream, mask, *question):
+            return (stream[mask].tolist(), *(np.asarray(part).tolist() for part in question))
+
+        names = ("query", "label", "kind")
+        found = []
+        for row, place in np.argwhere(batch["asked"][:, :, 0]):
+            before = np.arange(task.shape.segments) < batch["after"][row, place]
+            mask = batch["mask"][row] & before[:, None]
+            found.append(told(batch["stream"][row], mask, *(batch[name][row, place, 0] for name in names)))
+        wanted = [told(*parts) for parts in zip(*(others[name] for name in ("stream", "mask", *names)), strict=True)]
+        assert sorted(found) == sorted(wanted)
 
 
 @pytest.mark.parametrize("kind", ["ids", "vectors"])
