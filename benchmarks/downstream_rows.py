@@ -49,6 +49,12 @@ OF_REHEARSAL = {
     "gru encoder": ("memory=rehearsal", ("--config.memory.encoder=gru",)),
     **{f"{slots} slots": ("memory=rehearsal", (f"--config.memory.slots={slots}",)) for slots in (10, 15, 25)},
 }
+# Figure 2 has the number of slots of two other memories, too.
+OF_OTHERS = {
+    f"{name} {slots} slots": (f"memory={name}", (f"--config.memory.slots={slots}",))
+    for name in ("stm", "compressive")
+    for slots in (10, 15, 25)
+}
 # By validation GRU4REC still gains where the memories begin to overfit.
 LONGER = ("--config.training.steps=1000",)
 KEPT_100 = ("--config.memory.time_constant=100.0",)
@@ -81,6 +87,7 @@ STORIES = {
     **OF_MEMORIES,
     **OF_GRU,
     **OF_REHEARSAL,
+    **OF_OTHERS,
     **BY_DOTS,
     "own words": ("memory=rehearsal", ("--config.model.words=own",)),
     # A story has 207 segments in the mean; where half of a slot is gone after each, all slots become the same.
@@ -95,7 +102,7 @@ STORIES = {
         "memory=memn2n",
         ("--config.model.item_scale=8.0", *SMALL_QUESTIONS, *NO_REHEARSAL),
     ),
-    **{f"segments of {words}": ("memory=rehearsal", (f"--config.task.words={words}",)) for words in (10, 40)},
+    **{f"segments of {words}": ("memory=rehearsal", (f"--config.task.words={words}",)) for words in (10, 15, 30, 40)},
 }
 DIALOGUE = {
     "Multi-Stream": ("system=multi_stream", ()),
@@ -131,6 +138,8 @@ VIDEO = {
     "HCRN": ("system=hcrn", ()),
     **OF_GRU,
     **{row: how for row, how in OF_REHEARSAL.items() if row != "gru encoder"},  # which is the config's own
+    **OF_OTHERS,
+    **{f"segments of {frames}": ("memory=rehearsal", (f"--config.task.segment={frames}",)) for frames in (10, 15, 30)},
     **{
         row + kind: ("memory=rehearsal", (*how, *more))
         for row, how in OF_FRAMES.items()
