@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from oracles.checking import assert_close, assert_same
-from test_contract import T, every_memory, made, run, stream
+from test_contract import VARIANTS, T, every_memory, made, run, stream
 
 from memjax.errors import MemjaxError
-from memjax.memories import memorize, memorize_at
+from memjax.memories import memorize, memorize_at, registry
 
 AFTER = np.array([2, 0, 4, 3, 2])
 
@@ -40,7 +40,10 @@ def test_the_slots_at_each_question_are_those_of_the_prefix(variant):
         assert_close(aux, aux_losses[2], 1e-5)  # the question after the whole stream
 
 
-@pytest.mark.parametrize("variant", ["rehearsal, in context, by both scores", "ntm", "surprise"])
+IN_BLOCKS = ["rehearsal, in context, by both scores", "ntm", "surprise"]
+
+
+@pytest.mark.parametrize("variant", IN_BLOCKS)
 def test_the_gradient_is_that_of_the_prefixes_recomputed_in_blocks_or_not(variant):
     memory, params = made(variant)
     items, mask = stream()
@@ -60,6 +63,31 @@ def test_the_gradient_is_that_of_the_prefixes_recomputed_in_blocks_or_not(varian
         for remat in (False, True):
             found = jax.jit(jax.grad(on_the_way, (0, 1)), static_argnums=(2, 3))(params, items, remat, questions)
             jax.tree.map(lambda a, b: assert_close(a, b, 1e-4), found, wanted)
+
+
+# One variant of each memory that the test above leaves out: all variants would take minutes.
+@pytest.mark.parametrize(
+    "variant", [*sorted((set(registry) & set(VARIANTS)) - {"rehearsal", *IN_BLOCKS}), "retention, st"]
+)
+def test_the_gradient_of_every_memory_on_the_way_is_that_of_the_prefixes(variant):
+    memory, params = made(variant)
+    items, mask = stream()
+    weights = np.random.default_rng(3).normal(size=(2, 1, 1)).astype(np.float32)
+
+    @jax.jit
+    def both(params, items):
+        def on_the_way(params, items):
+            slots, *_ = memory.apply(params, items, AFTER[2:4], mask, block=3, remat=True, method=memorize_at)
+            return (slots.values * weights).sum()
+
+        def by_prefix(params, items):
+            slots = [prefix(memory, params, items, mask, after)[0].values for after in AFTER[2:4].tolist()]
+            return (jnp.stack(slots) * weights).sum()
+
+        return [jax.grad(which, (0, 1))(params, items) for which in (on_the_way, by_prefix)]
+
+    found, wanted = both(params, items)
+    jax.tree.map(lambda a, b: assert_close(a, b, 1e-4), found, wanted)
 
 
 def test_what_comes_after_a_question_cannot_reach_it():
