@@ -267,6 +267,20 @@ def test_the_state_does_not_grow_and_an_empty_call_leaves_it(name):
     assert_close(same, state, 0)
 
 
+@pytest.mark.parametrize("name", ["LMM, ablated", "LMM, TTT", "LMM, KDA", "MAC", "MAG, deep", "MAL, KDA"])
+def test_without_momentum_a_state_holds_none(name):
+    def state(**settings):
+        layer = LAYERS[name].clone(**settings)
+        params = jax.eval_shape(layer.init, jax.random.key(0), tokens())
+        return jax.eval_shape(functools.partial(layer.apply, method="initial_state"), params)
+
+    one, other = state(momentum=True), state(momentum=False)
+    one, other = (tree if name.startswith("LMM") else tree.memory for tree in (one, other))
+    assert jax.tree.structure(one.memory.momentum) == jax.tree.structure(one.memory.memory)
+    assert other.memory.momentum is None
+    assert other == one._replace(memory=dataclasses.replace(one.memory, momentum=None))
+
+
 @every_layer
 def test_every_parameter_learns(name):
     of_params, _ = slopes(name)(made(name), tokens(), jnp.ones(L))
