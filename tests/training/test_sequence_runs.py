@@ -354,6 +354,13 @@ def test_rates_that_one_key_all_through_a_chunk_does_not_bear_are_said(arg, boun
     assert [note.startswith(said) for note in notes] == [True] * told
 
 
+@pytest.mark.parametrize(
+    ("arg", "bounded"), [("mac,long=1", "token"), ("mac,carry=1", "write"), ("lmm,long=1", "write")]
+)
+def test_in_texts_of_several_pieces_mac_bounds_all_that_is_written_of_a_token(arg, bounded):
+    assert from_mapping(mapping("needle", arg, {})).model.bounded == bounded
+
+
 def test_a_task_of_sequences_is_no_task_for_a_memory():
     settings = config_file("evidence")("demo").to_dict() | {"system": "sequence"}
     with pytest.raises(MemjaxError, match=r"config\.system for the task evidence must be memory"):
