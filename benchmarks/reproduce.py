@@ -12,10 +12,10 @@
     python benchmarks/reproduce.py babi_joint --data_dir=data [--only=rehearsal]     a night each
     python benchmarks/reproduce.py babi_memories --data_dir=data [--only="6 dnc"]    every memory at one budget
     python benchmarks/reproduce.py recall
-    python benchmarks/reproduce.py needle
+    python benchmarks/reproduce.py needle [--only=LMM] [--data_dir=data]             essays alone need data
     python benchmarks/reproduce.py mqar [--only="64x4 LMM"]
     python benchmarks/reproduce.py babilong --data_dir=data [--only=LMM,rehearsal]
-    python benchmarks/reproduce.py language --data_dir=data
+    python benchmarks/reproduce.py language --data_dir=data [--only=lmm]             of ptb.zip, warandpeace.txt.gz
     python benchmarks/reproduce.py learners --data_dir=data [--only=gru4rec]         fold 1; of ASSISTments 2017
     python benchmarks/reproduce.py recommendation --data_dir=data                    of ml-1m.txt.gz
     python benchmarks/reproduce.py stories --data_dir=data                           of fairytaleqa.tar.gz

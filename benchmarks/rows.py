@@ -7,6 +7,7 @@ from evidence_rows import ABLATIONS, BASELINES, BOUNDED, DEMO, DOTS, MEDIUM, PAP
 
 from memjax.memories import registry
 
+FLAGS_OF_DATA = " --data_dir=DATA"
 BABI = {f"{task}": f"rehearsal,task={task}" for task in range(1, 21)} | {"1 surprise": "surprise,task=1"}
 # Items and questions as small as embedded, as the first rows were trained.
 AS_EMBEDDED = "--config.model.item_scale=1.0 --config.model.query_scale=1.0 --config.rehearsal.position_std=0.02"
@@ -56,6 +57,7 @@ RECALL["MAG persistent half the steps"] = f"mag --config.model.persistent=4 {EAC
 RECALL |= {row: f"{how} {EACH_WRITE}" for row, how in LAYERS.items() if row not in SURPRISE}
 # Trained for texts far longer than those of training; with state passing and dropout alone ("carry"); and plain, tested
 # up to 16 times the training length.
+ESSAYS = "haystack=paul_graham_essays.tar.gz"
 PLAIN = ("LMM", "MAG", "LMM no momentum", "LMM no forgetting", "LMM per chunk", "attention")
 NEEDLES = {row: f"{layer},long=1" for row, layer in LAYERS.items()} | {
     "MAG short first layer": "mag,long=1",
@@ -66,6 +68,9 @@ NEEDLES = {row: f"{layer},long=1" for row, layer in LAYERS.items()} | {
     "LMM no state passing": "lmm,long=1",
     "LMM carry": "lmm,carry=1",
     "MAC carry": "mac,carry=1",
+    "LMM number": "lmm,long=1,needle=number",
+    "LMM word": "lmm,long=1,needle=word",
+    **{f"{layer} essays": f"{LAYERS[layer]},long=1,{ESSAYS}{FLAGS_OF_DATA}" for layer in ("LMM", "MAC")},
     **{f"{row} plain": LAYERS[row] for row in PLAIN},
 }
 WITHOUT = {
@@ -84,6 +89,10 @@ WITHOUT = {
     "no curriculum": "--config.task.curriculum=False",
     "plain": "--config.task.longest=16",
 }
+# Words of the Penn Treebank, then characters of War and Peace; the rows of results/ have the names that they had.
+LANGUAGE = {"lmm" if row == "LMM" else row: f"ptb,layer={how}" for row, how in LAYERS.items()}
+LANGUAGE |= {"LMM persistent": "ptb --config.model.persistent=4", "MemN2N": "ptb,layer=memn2n"}
+LANGUAGE |= {f"{row} characters": f"characters,layer={LAYERS[row]}" for row in (*SURPRISE, "attention")}
 # A cell, LENGTHxPAIRS, or the mixture of all; then the layer or the rule.
 MQAR = {
     "64x4 LMM": "64x4",
@@ -128,7 +137,6 @@ MAZES = [
     for base in ("mqn", "frmqn")
     for policy in ("fifo", "st")
 ]
-FLAGS_OF_DATA = " --data_dir=DATA"
 
 
 def rows_of(config: str, rows: Mapping[str, str], data: bool = True) -> dict[str, str]:
@@ -186,7 +194,7 @@ TABLES = {
     "evidence_memories": _evidence("small", MEMORIES),
     "evidence_paper": _evidence("paper", PAPER),
     "evidence_small": _evidence("small", SMALL),
-    "language": rows_of("language.py", {layer: f"ptb,layer={layer}" for layer in ("lmm", "attention")}),
+    "language": rows_of("language.py", _with(LANGUAGE)),
     "learners": rows_of("learners.py", _downstream("assist2017", LEARNERS)),
     "mazes": rows_of("maze.py", {row: _maze(row) for row in MAZES}, False),
     "mqar": rows_of("mqar.py", MQAR, False),

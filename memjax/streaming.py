@@ -259,16 +259,14 @@ def rank(
     )
     whole = isinstance(k, int | np.integer) and not isinstance(k, bool) and 1 <= k <= shape.items
     require(whole, f"k must be a whole number from 1 to {shape.items:,}, as many as there are items, not {k!r:.40}")
-    expected = (*np.shape(rows), shape.items)
+    out = None if left_out is None else jnp.asarray(left_out)
     require(
-        len(expected) == 2 and (left_out is None or np.shape(left_out) == expected),
+        len(np.shape(rows)) == 1 and (out is None or out.shape == (*np.shape(rows), shape.items)),
         f"rows must be [R], and left_out [R, V], {shape.items:,} items for each row; "
-        f"not {np.shape(rows)} and {np.shape(left_out)}",
+        f"not {np.shape(rows)} and {None if out is None else out.shape}",
     )
     with own_params():
-        return _rank(
-            model, int(k), params, states, jnp.asarray(rows), None if left_out is None else jnp.asarray(left_out)
-        )
+        return _rank(model, int(k), params, states, jnp.asarray(rows), out)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -276,7 +274,8 @@ def _rank(model: MemoryModel, k: int, params: Params, states: State, rows: Array
     def one(given: tuple[Array, Array | None]) -> tuple[Array, Array]:
         row, out = given
         slots = model.apply(params, jax.tree.map(lambda leaf: leaf[row], states), method="slots")
-        logits = jax.vmap(lambda item: model.apply(params, slots, item, method="answer"))(jnp.arange(model.shape.items))
+        answered = jax.vmap(lambda item: model.apply(params, slots, item, method="answer"))
+        logits = cast(Array, answered(jnp.arange(model.shape.items)))
         log_odds = logits[:, 1] - logits[:, 0]
         best, items = jax.lax.top_k(log_odds if out is None else jnp.where(out, -jnp.inf, log_odds), k)
         return best, items  # a list of JAX's

@@ -1,5 +1,6 @@
 """A surprise memory for each head: what all layers with one write and read, linear or deep."""
 
+import dataclasses
 import math
 from functools import partial
 
@@ -41,9 +42,10 @@ class HeadMemory(nn.Module):
             self.scale = self.param("scale", nn.initializers.ones, (own.heads, size)) if own.memory_norm else None
 
     def initial_state(self) -> ops.SurpriseState:
-        """Of memories that have read nothing."""
+        """Of memories that have read nothing; without momentum it holds none."""
         own = self.settings
         state = zero_momentum(self._start()) if own.deep else empty_memory(own.heads, own.width)
+        state = state if own.momentum else dataclasses.replace(state, momentum=None)
         if own.gradient_at == "token":
             return state
         return ops.SurpriseState(state.memory, state.momentum, anchor=state.memory, within=0)
@@ -111,6 +113,8 @@ class HeadMemory(nn.Module):
 
     def _write(self, state, scale, tokens, mask, reset):
         own = self.settings
+        if not own.momentum:  # what past surprise is counts for nothing
+            state = dataclasses.replace(state, momentum=jax.tree.map(jnp.zeros_like, state.memory))
         if own.deep:
             impl = "closed_form" if own.impl == "auto" else own.impl
             out, state = deep_write(state, scale, *tokens, mask=mask, chunk=own.chunk, loss=own.loss, impl=impl)
@@ -119,7 +123,7 @@ class HeadMemory(nn.Module):
                 *tokens, state, mask=mask, reset=reset, gradient_at=own.gradient_at, loss=own.loss,
                 decay_before_gradient=own.decay_before_gradient, chunk_size=own.chunk, impl=own.impl,
             )  # fmt: skip
-        return out, (state.memory, state.momentum, state.anchor, state.within)
+        return out, (state.memory, state.momentum if own.momentum else None, state.anchor, state.within)
 
     def ask(self, weights: PyTree, q: Float[Array, "L H dh"]) -> Float[Array, "L H dh"]:
         """What memories with these weights say to q, which is made as long as 1; nothing is written."""

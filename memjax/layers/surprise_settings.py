@@ -42,9 +42,10 @@ class SurpriseSettings:
         horizon: for at most about how many tokens a memory keeps anything: `keep` is multiplied by `1 - 1 / horizon`; 0
             for as many as it may.
         rate_bound: the highest rate, in (0, 1], of what `bounded` says. 0 stands for 1 per token and for 2 / chunk with
-            gradient_at="chunk": then one key all through a chunk cannot make the memory diverge. The rates of a deep
-            memory without a norm are normalised as well: see `normalize_lr` of `ops.surprise_mlp`. The loss "l3", whose
-            slope grows with what it misses, has no bound: values longer than 2 or so can make it diverge.
+            gradient_at="chunk": then one key all through a chunk cannot make the memory diverge; above that it can. The
+            rates of a deep memory without a norm are normalised as well: see `normalize_lr` of `ops.surprise_mlp`. The
+            loss "l3", whose slope grows with what it misses, has no bound: values longer than 2 or so can make it
+            diverge.
         bounded: "token", all that is written of a token: with momentum a geometric series of writes, so that the rate
             is multiplied by 1 - momentum (its own: where momentum is more behind it, more is written). Or "write", one
             of these writes, as Titans prints it: a key that comes again once they are done is written with

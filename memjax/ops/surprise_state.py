@@ -24,7 +24,7 @@ class SurpriseState:
 
     Attributes:
         memory: its weights.
-        momentum: past surprise, S, which has their shapes.
+        momentum: past surprise, S, which has their shapes; the state of a layer without momentum holds None.
         anchor: where gradients are taken per chunk, the weights at which the unfinished chunk began; None is `memory`.
         within: how many tokens of that chunk have been taken in; None is 0.
     """

@@ -243,6 +243,21 @@ def test_layers_and_memories_in_babilong_stand_in_one_table(reproduce, monkeypat
     ]
 
 
+def test_layers_are_to_be_tried_on_every_kind_of_needle_and_on_words_and_characters(reproduce):
+    commands = reproduce.commands("needle", 1, "FOLDER")
+    configs = {row: reproduce.config_of(command) for (row, _), command in commands.items()}
+    assert [configs[f"LMM {kind}"]["task"]["needle"] for kind in ("number", "word")] == ["number", "word"]
+    essays = [configs[f"{layer} essays"] for layer in ("LMM", "MAC")]
+    assert all(config["task"]["haystack"] == "paul_graham_essays.tar.gz" for config in essays)
+    assert all(config["task"]["pieces"] == 8 for config in essays)
+    commands = reproduce.commands("language", 1, "FOLDER")
+    configs = {row: reproduce.config_of(command) for (row, _), command in commands.items()}
+    assert all(("characters" in row) == (config["task"]["unit"] == "character") for row, config in configs.items())
+    ablated = {name: configs[f"LMM no {name}"]["model"] for name in ("momentum", "forgetting", "convolution")}
+    assert all(ablated[name] == configs["lmm"]["model"] | {name: False} for name in ablated)
+    assert configs["LMM deep"]["model"]["memory_layers"] == 2 and configs["LMM persistent"]["model"]["persistent"] == 4
+
+
 def test_a_row_that_is_none_is_refused(reproduce, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["reproduce.py", "evidence_small", "--only=rehersal"])
     with pytest.raises(SystemExit) as caught:

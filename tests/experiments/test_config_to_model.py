@@ -3,9 +3,11 @@
 import math
 
 import jax
-from training.tiny import tiny
+import pytest
+from training.tiny import mapping, tiny
 
 from memjax.experiments.prepare import prepare
+from memjax.experiments.reading import from_mapping
 from memjax.experiments.stream_qa import build
 from memjax.training.phase import initial_state
 
@@ -33,3 +35,25 @@ def test_a_guess_is_among_the_right_one_and_the_negatives():
     for changes, among in (({}, 20), ({"rehearsal__negatives": 7}, 8)):
         found = prepare(tiny(**changes)).recipe.report["guessing"]["recollection_loss"]
         assert found == math.log(among)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"rehearsal__fragments": 6}, "6 fragments are all 6 segments of a stream; give fewer than 6 fragments, or"),
+        ({"rehearsal__fragments": 2, "task__length": 4}, "2 fragments are all 1 segments of a stream; give longer"),
+        ({"rehearsal__fragments": 4}, ""),
+        ({"rehearsal__fragments": 6, "rehearsal__sampler": "random"}, ""),
+        ({"rehearsal__fragments": 0}, ""),
+    ],
+)
+def test_a_history_sampler_with_nothing_to_choose_is_told(changes, told):
+    notes = [note for note in prepare(tiny(**changes)).recipe.notes if "nothing to choose" in note]
+    assert len(notes) == bool(told) and all(told in note for note in notes)
+
+
+@pytest.mark.parametrize("size", ["demo", "small", "medium", "paper"])
+@pytest.mark.parametrize("memory", ["rehearsal", "continual"])
+def test_the_evidence_config_leaves_a_history_sampler_a_choice(size, memory):
+    notes = prepare(from_mapping(mapping(f"{size},memory={memory}", sizes={}))).recipe.notes
+    assert not [note for note in notes if "nothing to choose" in note]

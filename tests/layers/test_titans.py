@@ -43,26 +43,30 @@ LAYERS = {
     "MAG": MAG(**SIZES, window=WINDOW, impl="closed_form"),
     "MAL": MAL(**SIZES, window=WINDOW),
 }
+# The published rules that are not among these, for two of the tests: cut anywhere, and no token sees a later one.
+PUBLISHED = ("deltanet", "gated_deltanet", "titans_deep", "ttt_mlp", "l3")
+EVERY = LAYERS | {f"LMM, {name}, published": LMM(WIDTH, HEADS, chunk=3, **rule(name)) for name in PUBLISHED}
 every_layer = pytest.mark.parametrize("name", LAYERS)
+every_rule = pytest.mark.parametrize("name", EVERY)
 
 
 @functools.cache
 def made(name):
     """Parameters of a layer, moved, so that no zero and no one hides a mistake."""
-    leaves, treedef = jax.tree.flatten(jax.jit(LAYERS[name].init)(jax.random.key(0), jnp.ones((2, WIDTH))))
+    leaves, treedef = jax.tree.flatten(jax.jit(EVERY[name].init)(jax.random.key(0), jnp.ones((2, WIDTH))))
     rng = np.random.default_rng(3)
     return treedef.unflatten([leaf + jnp.asarray(rng.normal(size=leaf.shape) / 4, leaf.dtype) for leaf in leaves])
 
 
 @functools.cache
 def run(name):
-    return jax.jit(LAYERS[name].apply)
+    return jax.jit(EVERY[name].apply)
 
 
 @functools.cache
 def beginning(name):
     """The state of nothing read."""
-    return jax.jit(functools.partial(LAYERS[name].apply, method="initial_state"))(made(name))
+    return jax.jit(functools.partial(EVERY[name].apply, method="initial_state"))(made(name))
 
 
 def tokens(length=L, seed=0):
@@ -121,7 +125,7 @@ def test_mag_and_mal_are_made_of_attention_and_memory(kind):
     assert_close(np.asarray(run("MAL" + kind)(made("MAL" + kind), tokens())[0]), remembered + attended, 2e-5)
 
 
-@every_layer
+@every_rule
 @pytest.mark.parametrize("cuts", [(7,), (4, 8), (1, 2, 5, 8), range(1, L)])
 def test_a_stream_may_be_cut_anywhere(name, cuts):
     """Pieces of few lengths, 1, 3, 4 and 7: each is compiled once."""
@@ -133,6 +137,16 @@ def test_a_stream_may_be_cut_anywhere(name, cuts):
     assert_close(jnp.concatenate(parts), whole, 2e-5)
     if not name.startswith("MAC"):  # whose state has room for tokens that are yet to come
         assert_close(state, end, 2e-5)
+
+
+@pytest.mark.parametrize("published", RULES)
+def test_every_published_rule_is_among_what_is_cut(published):
+    names, wanted = {name for settings in RULES.values() for name in settings}, LMM(WIDTH, HEADS, **rule(published))
+    assert any(
+        all(getattr(layer, name) == getattr(wanted, name) for name in names)
+        for layer in EVERY.values()
+        if isinstance(layer, LMM) and layer.convolution
+    )
 
 
 RESETTING = {
@@ -234,12 +248,12 @@ def slopes(name):
     """`(params, x, weights [L]) -> gradients by both` of the weighted squares of what comes out."""
 
     def weighted(params, x, weights):
-        return (weights * jnp.square(LAYERS[name].apply(params, x)[0]).sum(1)).sum()
+        return (weights * jnp.square(EVERY[name].apply(params, x)[0]).sum(1)).sum()
 
     return jax.jit(jax.grad(weighted, (0, 1)))
 
 
-@every_layer
+@every_rule
 def test_no_token_sees_what_comes_after_it(name):
     of = [slopes(name)(made(name), tokens(), weights)[1] for weights in jnp.eye(L)]
     by_token = np.abs(of).sum(2)  # [of, by]
@@ -265,6 +279,20 @@ def test_the_state_does_not_grow_and_an_empty_call_leaves_it(name):
     out, same = run(name)(made(name), tokens(0), state)
     assert out.shape == (0, WIDTH)
     assert_close(same, state, 0)
+
+
+@pytest.mark.parametrize("name", ["LMM, ablated", "LMM, TTT", "LMM, KDA", "MAC", "MAG, deep", "MAL, KDA"])
+def test_without_momentum_a_state_holds_none(name):
+    def state(**settings):
+        layer = LAYERS[name].clone(**settings)
+        params = jax.eval_shape(layer.init, jax.random.key(0), tokens())
+        return jax.eval_shape(functools.partial(layer.apply, method="initial_state"), params)
+
+    one, other = state(momentum=True), state(momentum=False)
+    one, other = (tree if name.startswith("LMM") else tree.memory for tree in (one, other))
+    assert jax.tree.structure(one.memory.momentum) == jax.tree.structure(one.memory.memory)
+    assert other.memory.momentum is None
+    assert other == one._replace(memory=dataclasses.replace(one.memory, momentum=None))
 
 
 @every_layer

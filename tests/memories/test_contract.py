@@ -22,6 +22,7 @@ VARIANTS = {
     "compressive": ("compressive", {**TRANSFORMER, "layers": 2, "rate": 2}),
     "compressive, two recent segments": ("compressive", {**TRANSFORMER, "recent": 2}),
     "continual": ("continual", {**TRANSFORMER, "update_heads": 2}),
+    "continual, in context": ("continual", {**TRANSFORMER, "update_heads": 2, "context": 2}),
     "dmsdnc": ("dmsdnc", {**CONTROLLED, "blocks": 2}),
     "dnc": ("dnc", CONTROLLED),
     "hpmn": ("hpmn", {"slots": 3, "width": WIDTH}),

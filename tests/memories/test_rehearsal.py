@@ -192,6 +192,18 @@ def test_context_shows_the_encoder_what_lies_across_the_border_and_no_more(name)
     whole, _ = memory.apply(params, items, method=memorize)
     assert_same(whole.items, items[1, -2:])
 
+    @jax.jit
+    @jax.jacobian
+    def seen(first):
+        """Of the second segment's features by the items of the first."""
+        stream, mask = jnp.stack([first, items[1]]), jnp.ones((2, N), bool)
+        state = memory.apply(params, method="initial_state")
+        features, *_ = memory.apply(params, state, stream, mask, method="encode_in_context")
+        return jnp.concatenate([leaf[1].reshape(-1) for leaf in jax.tree.leaves(features)])
+
+    by_item = jnp.abs(seen(items[0])).sum((0, 2))
+    assert (by_item[-2:] > 1e-6).all() and (by_item[:-2] == 0).all()
+
 
 def test_heads_each_start_as_one_small_gru_would():
     """The spread of a head's weights follows its own fan-in, not that of all heads together."""

@@ -339,6 +339,28 @@ def test_texts_of_several_pieces_are_refused_where_they_would_not_be_read_whole(
         prepare(from_mapping(mapping("needle", "lmm", sizes)))
 
 
+@pytest.mark.parametrize(
+    ("arg", "bound", "told"),
+    [
+        ("lmm,rule=titans_chunked", 0.6, True),
+        ("lmm,rule=titans_chunked", 0.5, False),
+        ("lmm,rule=titans_chunked", 0.0, False),
+        ("lmm", 1.0, False),
+    ],
+)
+def test_rates_that_one_key_all_through_a_chunk_does_not_bear_are_said(arg, bound, told):
+    notes = prepare(from_mapping(mapping("recall", arg, {**RECALL, "model.rate_bound": bound}))).recipe.notes
+    said = "config.model.rate_bound 0.6 is above 2 / chunk, 0.5: with gradient_at=chunk one key all through a chunk can"
+    assert [note.startswith(said) for note in notes] == [True] * told
+
+
+@pytest.mark.parametrize(
+    ("arg", "bounded"), [("mac,long=1", "token"), ("mac,carry=1", "write"), ("lmm,long=1", "write")]
+)
+def test_in_texts_of_several_pieces_mac_bounds_all_that_is_written_of_a_token(arg, bounded):
+    assert from_mapping(mapping("needle", arg, {})).model.bounded == bounded
+
+
 def test_a_task_of_sequences_is_no_task_for_a_memory():
     settings = config_file("evidence")("demo").to_dict() | {"system": "sequence"}
     with pytest.raises(MemjaxError, match=r"config\.system for the task evidence must be memory"):

@@ -61,7 +61,19 @@ def sequence_recipe(config: SequenceConfig, task: SequenceTask) -> Recipe:
         return found
 
     report = sequence_report(shape.tags, shape.choices, shape.answer, text=shape.text).to_json()
-    return Recipe(_label(config.model), (phase,), Layout(partial(check_batch, shape)), facts, report, model=model)
+    layout, notes = Layout(partial(check_batch, shape)), _may_diverge(config.model)
+    return Recipe(_label(config.model), (phase,), layout, facts, report, notes=notes, model=model)
+
+
+def _may_diverge(model: SequenceModelConfig) -> tuple[str, ...]:
+    """That rates are higher than one key all through a chunk bears."""
+    most = min(1.0, 2 / model.chunk)
+    if model.gradient_at == "token" or model.rate_bound <= most:
+        return ()
+    return (
+        f"config.model.rate_bound {model.rate_bound} is above 2 / chunk, {most:.3g}: with gradient_at=chunk one key "
+        "all through a chunk can make the memory diverge; give at most that, or 0, which stands for it",
+    )
 
 
 def _label(model: SequenceModelConfig) -> str:
