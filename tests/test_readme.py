@@ -8,6 +8,8 @@ import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from memjax import cli, memories, tasks
@@ -143,16 +145,22 @@ def test_it_is_short():
     assert README.count("\n") <= 150
 
 
+def train(monkeypatch, capsys, *arguments):
+    """A run as short as can be."""
+    monkeypatch.setattr(train_command, "keep_compiled", lambda folder: None)
+    short = ("steps=2", "sampler_steps=2", "validate_examples=16", "buckets=1")
+    settings = [f"--config.training.{setting}" for setting in short]
+    assert cli.main(["train", *arguments, *settings]) == 0, capsys.readouterr().err
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("page", "examples"), [("own_embeddings", None), ("own_clicks", 200)])
 def test_a_folder_or_a_parquet_file_of_ones_own_is_trained(page, examples, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     guide = PAGES[f"docs/guides/{page}.md"]
     exec(blocks("python", guide)[0], {"__name__": "manual"})
-    train = shlex.split(blocks("bash", guide)[0].splitlines()[0])[1:]
-    monkeypatch.setattr(train_command, "keep_compiled", lambda folder: None)
-    short = ("steps=2", "sampler_steps=2", "validate_examples=16", "buckets=1")
-    assert cli.main([*train, *(f"--config.training.{setting}" for setting in short)]) == 0, capsys.readouterr().err
+    shown = shlex.split(blocks("bash", guide)[0].splitlines()[0])[2:]
+    train(monkeypatch, capsys, *shown)
     (path,) = Path("runs").glob("*/evaluation.json")
     evaluation = json.loads(path.read_text())
     assert evaluation["metrics"]["answers"] == 2 * examples if examples else 10 < evaluation["examples"] < 60
@@ -166,16 +174,55 @@ def test_data_of_ones_own_is_prepared_and_trained(tmp_path, monkeypatch, capsys)
     monkeypatch.chdir(tmp_path)
     guide = PAGES["docs/guides/own_data.md"]
     exec(blocks("python", guide)[0], {"__name__": "manual"})
-    prepare, train = (shlex.split(line)[1:] for line in blocks("bash", guide)[0].splitlines())
+    prepare, shown = (shlex.split(line)[1:] for line in blocks("bash", guide)[0].splitlines())
     assert cli.main(prepare) == 0, capsys.readouterr().err
-    monkeypatch.setattr(train_command, "keep_compiled", lambda folder: None)
-    short = [f"--config.training.{setting}" for setting in ("steps=2", "sampler_steps=2", "validate_examples=16")]
-    assert cli.main([*train, *short]) == 0, capsys.readouterr().err
+    train(monkeypatch, capsys, *shown[1:])
     evaluation = json.loads(Path("runs/people/evaluation.json").read_text())
     assert evaluation["examples"] == 50
     capsys.readouterr()
     exec(blocks("py", guide)[0], {"__name__": "manual"})
     assert set(capsys.readouterr().out.split()) <= {"kitchen", "garden", "office", "cellar"}
+
+
+@pytest.mark.slow
+def test_what_the_manual_does_with_the_first_run_is_done(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    train(monkeypatch, capsys, "--config.task.test=2", "--config.training.batch_size=8")
+    for page in ("first_run", "own_code"):
+        (snippet,) = blocks("py", PAGES[f"docs/guides/{page}.md"])
+        found = {"__name__": "manual", "stream": jnp.zeros((6, 10), int), "mask": jnp.ones((6, 10), bool)}
+        exec(snippet, found)
+    assert np.isfinite(found["slots"].values).all()
+
+
+@pytest.mark.slow
+def test_a_text_of_ones_own_is_learned_and_goes_on_from_a_prompt(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    guide = PAGES["docs/guides/own_data.md"]
+    (command,) = (block for block in blocks("text", guide) if "configs/language.py" in block)
+    Path("FOLDER").mkdir()
+    Path("FOLDER/mine.txt").write_text("It was the best of times, it was the worst of times. " * 400)
+    small = ("model.width=16", "model.depth=1", "task.length=32", "training.batch_size=2")
+    train(monkeypatch, capsys, *shlex.split(command)[2:], *(f"--config.{setting}" for setting in small))
+    capsys.readouterr()
+    exec(blocks("py", guide)[1], {"__name__": "manual"})
+    assert len(capsys.readouterr().out) == 201  # the line's end, too
+
+
+def test_calls_are_compiled_as_the_manual_says():
+    guide, found = PAGES["docs/guides/streaming.md"], {"__name__": "manual"}
+    for snippet in (blocks("python", guide)[0], *blocks("py", guide)):
+        exec(snippet, found)
+    assert found["logits"].shape == (2, 5)
+
+
+def test_python_of_the_manual_is_run_by_a_test():
+    for page, text in PAGES.items():
+        assert not [block for block in blocks("text", text) if re.search(r"^(import|from) ", block, re.MULTILINE)], page
+    run_above = {"first_run": 1, "own_code": 1, "own_data": 2, "streaming": 1, "own_embeddings": 1, "own_clicks": 1}
+    assert {page: len(blocks("py", text)) for page, text in PAGES.items() if blocks("py", text)} == {
+        f"docs/guides/{page}.md": count for page, count in run_above.items()
+    }
 
 
 @pytest.mark.parametrize("setting", ABLATIONS)
