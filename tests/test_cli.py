@@ -550,8 +550,10 @@ def test_a_place_of_checkpoints_is_one_runs_at_a_time(here, capsys):
     assert not (here / "a" / "run").exists()
 
 
-def test_a_folder_of_compiled_programs_that_cannot_be_made_is_one_line(here, capsys):
-    assert "cannot write to /proc/nothing" in refused(capsys, "train", EVIDENCE, "--compile_cache=/proc/nothing")
+@pytest.mark.parametrize("command", [("train", EVIDENCE), ("compare", "--of=none"), ("evaluate", "run")], ids=" ".join)
+def test_a_folder_of_compiled_programs_that_cannot_be_made_is_one_line(command, here, capsys):
+    assert "cannot write to /proc/nothing" in refused(capsys, *command, "--compile_cache=/proc/nothing")
+    assert "--compile_cache= is empty" in refused(capsys, *command, "--compile_cache=")
 
 
 @pytest.mark.parametrize("changes", [{"task__segment": 10**9}, {"model__width": 2**20}], ids=str)
