@@ -49,14 +49,16 @@ def run(arguments: Sequence[str]) -> None:
     file = evaluation_file(values.split, values.data_dir, changes)
     for folder in folders:
         runs.require_writable(folder)  # before anything is tested
+    console = make_console()
     for folder in folders:
         config = read_run(folder)
+        console.out(f"{folder}: compiling ...")
         changed = _changed(config, changes, values.data_dir)
         prepared = prepare(changed)
         if changed.task != config.task:
             _check_same(config, prepared)
         experiment.evaluate(prepared, folder, values.split, file, command_line())
-    print_table([load_run(folder) for folder in folders], make_console())
+    print_table([load_run(folder) for folder in folders], console)
 
 
 def evaluation_file(split: str, data_dir: str | None, changes: Sequence[str]) -> str:
