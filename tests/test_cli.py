@@ -14,18 +14,18 @@ from pathlib import Path
 
 import jax
 import pytest
-from training.tiny import CONFIGS, TINY, flags, mapping
+from training.tiny import CONFIGS, TINY, flags, mapping, tiny
 
 import memjax
 from memjax import cli, memories, program, tasks
-from memjax.commands import list_command
+from memjax.commands import evaluate_command, list_command
 from memjax.commands.evaluate_command import _changed, evaluation_file
 from memjax.commands.train_command import yardsticks
 from memjax.config.overrides import override
 from memjax.errors import MemjaxError
 from memjax.experiments.conversation import Conversation
 from memjax.experiments.prepare import trained_model
-from memjax.experiments.reading import from_mapping, read_config
+from memjax.experiments.reading import from_mapping, read_config, to_mapping
 from memjax.files import read_entries, read_object
 from memjax.training import compile_cache, experiment, runs
 
@@ -213,6 +213,22 @@ def test_compiled_programs_are_kept_in_the_users_cache_unless_they_are_not_to_be
     assert not kept
     compile_cache.keep_compiled(str(tmp_path / "mine"))
     assert kept["jax_compilation_cache_dir"] == str(tmp_path / "mine") and (tmp_path / "mine").is_dir()
+
+
+def test_a_command_says_that_it_compiles_before_it_does(tmp_path, capsys, monkeypatch):
+    def stopped(*_):
+        raise MemjaxError("stopped")
+
+    run = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        module = "memjax.training.phase"
+        patch.setattr(f"{module}.make_step", lambda *_: patch.setattr(f"{module}.initial_state", stopped))
+        status, out, err = call(capsys, "train", EVIDENCE, *flags(), f"--run={run}")
+    assert (status, out.splitlines()[-1], err) == (2, "sampler: compiling ...", "memjax: stopped\n")
+    run.mkdir()
+    (run / "config.json").write_text(json.dumps(to_mapping(tiny())))
+    monkeypatch.setattr(evaluate_command, "prepare", stopped)
+    assert call(capsys, "evaluate", run) == (2, f"{run}: compiling ...\n", "memjax: stopped\n")
 
 
 def test_reports_stand_side_by_side(trained, tmp_path, capsys):
@@ -550,8 +566,10 @@ def test_a_place_of_checkpoints_is_one_runs_at_a_time(here, capsys):
     assert not (here / "a" / "run").exists()
 
 
-def test_a_folder_of_compiled_programs_that_cannot_be_made_is_one_line(here, capsys):
-    assert "cannot write to /proc/nothing" in refused(capsys, "train", EVIDENCE, "--compile_cache=/proc/nothing")
+@pytest.mark.parametrize("command", [("train", EVIDENCE), ("compare", "--of=none"), ("evaluate", "run")], ids=" ".join)
+def test_a_folder_of_compiled_programs_that_cannot_be_made_is_one_line(command, here, capsys):
+    assert "cannot write to /proc/nothing" in refused(capsys, *command, "--compile_cache=/proc/nothing")
+    assert "--compile_cache= is empty" in refused(capsys, *command, "--compile_cache=")
 
 
 @pytest.mark.parametrize("changes", [{"task__segment": 10**9}, {"model__width": 2**20}], ids=str)

@@ -4,6 +4,8 @@ import json
 
 import pytest
 from test_cli import EVIDENCE, RECALL, call, files, refused
+from training.test_spans_runs import SIZES as SPANS
+from training.test_spans_runs import tales
 from training.tiny import CONFIGS, TINY, config_file, flags
 
 from memjax import memories
@@ -270,12 +272,23 @@ def test_an_empty_folder_is_one_line(capsys, tmp_path, monkeypatch):
 )
 def test_every_family_compares_what_it_has(capsys, tmp_path, untrained, source, rows, setting):
     small = [f"--config.task.{split}=8" for split in ("train", "valid", "test")] + ["--config.training.batch_size=8"]
-    arguments = [source, f"--of={','.join(rows)}", "--seeds=2", *small, f"--run={tmp_path}"]
+    assert_compared(capsys, tmp_path, untrained, [source, *small], rows, setting)
+
+
+def test_policies_over_spans_are_compared(capsys, tmp_path, untrained):
+    (tmp_path / "data").mkdir()
+    arguments = ["--config=configs/spans.py:fairytales", *flags(SPANS), f"--data_dir={tales(tmp_path / 'data')}"]
+    assert_compared(capsys, tmp_path / "runs", untrained, arguments, ["fifo", "im"], "policy")
+
+
+def assert_compared(capsys, folder, untrained, arguments, rows, setting):
+    """Two seeds of each row are trained; there is no rehearsal."""
+    arguments = [*arguments, f"--of={','.join(rows)}", "--seeds=2", f"--run={folder}"]
     status, out, err = call(capsys, "compare", *arguments)
     assert status == 0, err
     assert out.startswith("4 runs in ")
     assert untrained == [f"{row}-{seed}" for row in rows for seed in (0, 1)]
     for row in rows:
-        config = json.loads((tmp_path / f"{row}-1" / "config.json").read_text())
+        config = json.loads((folder / f"{row}-1" / "config.json").read_text())
         assert config["model"][setting] == row and config["training"]["seed"] == 1
     assert "--rehearsal is for memories" in refused(capsys, "compare", *arguments, "--rehearsal=with")

@@ -150,16 +150,21 @@ def arguments_of(thing):
     return list(getattr(thing, "_fields", ()))
 
 
+def told_of(thing):
+    """The arguments that have a line in a section; a class that adds none to its base has those of the base."""
+    section = re.search(r"^(?:Args|Attributes):\n((?:    .*\n?|\n)*)", inspect.getdoc(thing) or "", re.MULTILINE)
+    told = set(re.findall(r"^    \*{0,2}(\w+): \S", section[1], re.MULTILINE)) if section else set()
+    adds_none = inspect.isclass(thing) and thing.__base__ is not None and not inspect.get_annotations(thing)
+    return told | told_of(thing.__base__) if adds_none else told
+
+
 @pytest.mark.parametrize(
-    "module", ["ops", "memories", "layers", "models", "streaming", "environments", "training.ranking_metrics"]
+    "module", ["ops", "memories", "layers", "models", "streaming", "environments", "tasks", "training.ranking_metrics"]
 )
 def test_every_argument_has_its_line_in_a_section(module, tools):
     found = importlib.import_module(f"memjax.{module}")
     for name in tools("generate").public(found):
-        text = inspect.getdoc(getattr(found, name))
-        section = re.search(r"^(?:Args|Attributes):\n((?:    .*\n?|\n)*)", text, re.MULTILINE)
-        told = re.findall(r"^    \*{0,2}(\w+): \S", section[1], re.MULTILINE) if section else []
-        assert set(arguments_of(getattr(found, name))) <= set(told), name
+        assert set(arguments_of(getattr(found, name))) <= told_of(getattr(found, name)), name
 
 
 def test_the_signatures_are_those_of_the_source(tools):

@@ -5,6 +5,7 @@ followed; the sum not compared; steps of any size; the next event file over the 
 """
 
 import contextlib
+import errno
 import json
 import math
 import os
@@ -17,7 +18,7 @@ import pytest
 
 from memjax import files, program
 from memjax.errors import MemjaxError
-from memjax.files import json_text, open_own, own_folder, read_entries, read_object, replace_folder, replacing
+from memjax.files import json_text, open_own, own_folder, read_entries, read_object, replace_folder, replacing, writing
 from memjax.reporting import load_run
 from memjax.tasks.builders.new_folder import new_folder
 from memjax.training.runs import MetricsLog, locked, write_json
@@ -98,6 +99,19 @@ def test_a_name_that_cannot_be_is_one_line(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     refused(write, files.Path(path), b"x")
     assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT], ids=["full", "quota"])
+@pytest.mark.parametrize("kind", [RuntimeError, ValueError])
+def test_what_tensorstore_says_of_a_full_disk_is_one_line(kind, code, tmp_path):
+    lock = f'"{tmp_path}/0.__lock": Failed to write 351821 bytes to file 4'
+    said = f"Error writing local file: Failed writing: {lock}: {os.strerror(code)} [os_error_code='{code}']\nmore"
+    with pytest.raises(MemjaxError) as caught, writing(tmp_path):
+        raise kind(said)
+    advice = "give another folder, or make room"
+    assert str(caught.value) == f"cannot write to {tmp_path}: {os.strerror(code)}; {advice}"
+    with pytest.raises(RuntimeError, match="a bug"), writing(tmp_path):
+        raise RuntimeError("a bug")
 
 
 def test_a_folder_takes_the_place_of_another_or_nothing_changes(tmp_path, monkeypatch):

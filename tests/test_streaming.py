@@ -69,8 +69,10 @@ def test_calls_of_one_shape_are_compiled_once(monkeypatch):
         rows = jnp.array(rows)
         states = streaming.write(model.clone(), params, states, rows, stream[rows], mask[rows])
     assert len(traced) == 1
-    asked = [streaming.answer(model, params, states, jnp.array([row, 0]), jnp.array([0, 1])) for row in range(STREAMS)]
-    assert streaming._answer._cache_size() and len({one.shape for one in asked}) == 1
+    before = streaming._answer._cache_size()
+    for row in range(STREAMS):
+        streaming.answer(model, params, states, jnp.array([row, 0]), jnp.array([0, 1]))
+    assert streaming._answer._cache_size() == before + 1
 
 
 def test_streams_of_any_lengths_are_padded_inside_and_few_shapes_are_compiled():

@@ -7,7 +7,7 @@ from typing import Any
 
 from absl import flags
 
-from memjax.commands.shared import make_console
+from memjax.commands.shared import define_compile_cache, keep_compiled, make_console
 from memjax.config.overrides import own_flags, parse_flags, split_source
 from memjax.errors import require, unknown
 from memjax.experiments.arguments import read_settings
@@ -15,22 +15,22 @@ from memjax.experiments.comparing import Planned, check_all, is_finished, train_
 from memjax.experiments.family import Compared
 from memjax.experiments.reading import family_of, to_mapping
 from memjax.reporting import compare, comparison_rows, load_run, notes, print_comparison, write_report
-from memjax.training.compile_cache import keep_compiled
 from memjax.training.runs import write_json
 
 USAGE = """\
 memjax compare [--config=configs/FILE.py:VARIANT] [--of=all] [--seeds=1] [--rehearsal=both] [--run=FOLDER]
-               [--config.KEY=VALUE ...] [--data_dir=FOLDER] [--plugin=MODULE ...]
+               [--config.KEY=VALUE ...] [--data_dir=FOLDER] [--compile_cache=FOLDER|off] [--plugin=MODULE ...]
 
 Trains several systems in turn and puts them into one table and one page. A finished run is not run again. Without
 --config: memories on the evidence task, configs/evidence.py:small.
 
-  --of          which: all, or names with commas. Memories (--of=dnc,ntm) for tasks that ask a memory; layers for
-                sequences (--of=lmm,mag), cells for algorithmic tasks, policies for retention, spans and mazes.
-                --memories is another name for it
-  --rehearsal   with, without, or both: of memories, each is trained with and without rehearsal
-  --seeds       how many seeds, from 0
-  --run         the folder of all the runs, the table and the page; else runs/compared-CONFIG-VARIANT
+  --of             which: all, or names with commas. Memories (--of=dnc,ntm) for tasks that ask a memory; layers for
+                   sequences (--of=lmm,mag), cells for algorithmic tasks, policies for retention, spans and mazes.
+                   --memories is another name for it
+  --rehearsal      with, without, or both: of memories, each is trained with and without rehearsal
+  --seeds          how many seeds, from 0
+  --run            the folder of all the runs, the table and the page; else runs/compared-CONFIG-VARIANT
+  --compile_cache  where compiled programs are kept for the next time; off: nowhere. Else the user's cache folder
 """
 OLD_NAME = "memories"
 SMALL = "configs/evidence.py:small"
@@ -43,11 +43,12 @@ def run(arguments: Sequence[str]) -> None:
     flags.DEFINE_integer("seeds", 1, "how many seeds, from 0", flag_values=values, lower_bound=1)
     flags.DEFINE_enum("rehearsal", None, ["both", "with", "without"], "which kind", flag_values=values)
     flags.DEFINE_string("run", None, "the folder of all the runs", flag_values=values)
+    define_compile_cache(values)
     arguments = [a.replace(f"--{OLD_NAME}", "--of", 1) if a.startswith(f"--{OLD_NAME}") else a for a in arguments]
     own, rest = own_flags(values, arguments)
     parse_flags(values, own, "compare")
     require(values.run != "", "--run= is empty; give it a folder, or leave it out")
-    keep_compiled(None)
+    keep_compiled(values)
     folder, plan = _plan(values, rest)
     console = make_console()
     check_all(plan)

@@ -8,7 +8,7 @@ from typing import Any
 
 from absl import flags
 
-from memjax.commands.shared import command_line, make_console, run_folders
+from memjax.commands.shared import command_line, define_compile_cache, keep_compiled, make_console, run_folders
 from memjax.config.overrides import override
 from memjax.errors import MemjaxError, require
 from memjax.experiments.arguments import place_data
@@ -16,13 +16,13 @@ from memjax.experiments.prepare import prepare, read_run
 from memjax.experiments.reading import from_mapping, to_mapping
 from memjax.reporting import load_run, print_table
 from memjax.training import experiment, runs
-from memjax.training.compile_cache import keep_compiled
 from memjax.training.data_digests import WORDS
 from memjax.training.phase import Experiment, parameter_shapes
 
 LONGEST = 100  # letters of a file's name that say how a run was evaluated
 USAGE = """\
-memjax evaluate RUN ... [--split=test] [--data_dir=FOLDER] [--config.task.KEY=VALUE ...] [--plugin=MODULE ...]
+memjax evaluate RUN ... [--split=test] [--data_dir=FOLDER] [--config.task.KEY=VALUE ...]
+                [--compile_cache=FOLDER|off] [--plugin=MODULE ...]
 
 Tests each run again: its newest checkpoint, or its best one where config.training.keep says so. With another split,
 other data or another length of the same task, what is found is kept beside the first evaluation, as
@@ -31,6 +31,7 @@ evaluation-NAME.json, and shown by `memjax report`.
   --split                  train, valid or test
   --data_dir               where the task's data lies now
   --config.task.KEY=VALUE  a setting of the task, for this evaluation alone
+  --compile_cache          where compiled programs are kept for the next time; off: nowhere. Else the user's cache
 """
 
 
@@ -39,22 +40,25 @@ def run(arguments: Sequence[str]) -> None:
     values = flags.FlagValues()
     flags.DEFINE_enum("split", "test", ["train", "valid", "test"], "what is tested", flag_values=values)
     flags.DEFINE_string("data_dir", None, "where the task's data lies now", flag_values=values)
+    define_compile_cache(values)
     changes = [a for a in arguments if a.startswith("-") and a.lstrip("-").startswith("config")]
     foreign = [a for a in changes if not a.lstrip("-").startswith("config.task.")]
     require(not foreign, f"{' '.join(foreign)}: a run is tested as it was trained; config.task. alone may be changed")
     folders = run_folders([a for a in arguments if a not in changes], values, "evaluate")
-    keep_compiled(None)
+    keep_compiled(values)
     file = evaluation_file(values.split, values.data_dir, changes)
     for folder in folders:
         runs.require_writable(folder)  # before anything is tested
+    console = make_console()
     for folder in folders:
         config = read_run(folder)
+        console.out(f"{folder}: compiling ...")
         changed = _changed(config, changes, values.data_dir)
         prepared = prepare(changed)
         if changed.task != config.task:
             _check_same(config, prepared)
         experiment.evaluate(prepared, folder, values.split, file, command_line())
-    print_table([load_run(folder) for folder in folders], make_console())
+    print_table([load_run(folder) for folder in folders], console)
 
 
 def evaluation_file(split: str, data_dir: str | None, changes: Sequence[str]) -> str:

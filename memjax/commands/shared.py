@@ -1,4 +1,4 @@
-"""What several commands do alike: where they print, which run folders they are given, the report of runs."""
+"""What several commands do alike: where they print, where compiled programs are kept, run folders, reports of runs."""
 
 import shlex
 import sys
@@ -11,6 +11,7 @@ from rich.console import Console
 from memjax.config.overrides import parse_flags
 from memjax.errors import MemjaxError, require
 from memjax.reporting import load_run, print_table, write_report
+from memjax.training import compile_cache
 
 
 def make_console(quiet: bool = False) -> Console:
@@ -22,6 +23,21 @@ def make_console(quiet: bool = False) -> Console:
 def command_line() -> str:
     """What the user typed, as a shell would take it."""
     return shlex.join(["memjax", *sys.argv[1:]])
+
+
+def define_compile_cache(values: flags.FlagValues) -> None:
+    """Defines the flag `--compile_cache`, for a command that compiles."""
+    flags.DEFINE_string("compile_cache", None, "keep compiled programs here", flag_values=values)
+
+
+def keep_compiled(values: flags.FlagValues) -> None:
+    """Keeps compiled programs where `--compile_cache` says.
+
+    Raises:
+        MemjaxError: for a folder that cannot be written to.
+    """
+    require(values.compile_cache != "", "--compile_cache= is empty; give it a folder, or off")
+    compile_cache.keep_compiled(values.compile_cache)
 
 
 def run_folders(arguments: Sequence[str], values: flags.FlagValues, command: str) -> list[Path]:

@@ -7,7 +7,7 @@ from typing import Any
 from absl import flags
 from etils import epath
 
-from memjax.commands.shared import command_line, make_console, report
+from memjax.commands.shared import command_line, define_compile_cache, keep_compiled, make_console, report
 from memjax.config.overrides import own_flags, parse_flags
 from memjax.errors import MemjaxError, require
 from memjax.experiments.arguments import read_settings
@@ -15,7 +15,6 @@ from memjax.experiments.prepare import prepare
 from memjax.experiments.reading import family_of, read_config, resolved, to_mapping
 from memjax.reporting import load_run
 from memjax.training import checkpoint, experiment, runs
-from memjax.training.compile_cache import keep_compiled
 from memjax.training.processes import by_first, everywhere, is_first, join, together
 
 USAGE = """\
@@ -49,7 +48,7 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def _train(launch: flags.FlagValues, arguments: Sequence[str]) -> None:
-    keep_compiled(launch.compile_cache)
+    keep_compiled(launch)
     config, folder = everywhere(lambda: read_settings(arguments))
     console = make_console(quiet=not is_first())
     place = checkpoint.place(folder, config.training.checkpoints)
@@ -91,11 +90,10 @@ def _read_launch(arguments: Sequence[str]) -> tuple[flags.FlagValues, list[str]]
     flags.DEFINE_string("coordinator", None, "HOST:PORT of the first of them", flag_values=values)
     flags.DEFINE_integer("num_processes", None, "how many", flag_values=values, lower_bound=1)
     flags.DEFINE_integer("process_id", None, "which", flag_values=values, lower_bound=0)
-    flags.DEFINE_string("compile_cache", None, "keep compiled programs here", flag_values=values)
+    define_compile_cache(values)
     flags.DEFINE_boolean("profile", False, "write a trace", flag_values=values)
     several = any(a.lstrip("-").partition("=")[0] in ("seeds", "seed") for a in arguments)
     require(not several, "train takes one seed, --config.training.seed=N; for several: memjax compare --seeds=N")
     own, rest = own_flags(values, arguments)
     parse_flags(values, own, "train")
-    require(values.compile_cache != "", "--compile_cache= is empty; give it a folder, or off")
     return values, rest

@@ -88,9 +88,10 @@ def _plugins(settings: Mapping[str, Any]) -> list[str]:
 
 
 def plugins_of(config: Any) -> tuple[str, ...]:
-    """The modules, outside of memjax, of the task and the memory of a config."""
-    entry = tasks.registry[tasks.name_of(config.task)]
-    brought = [entry.spec, entry.make]
+    """The modules, outside of memjax, of the task, the memory and the family of a config."""
+    name = tasks.name_of(config.task)
+    entry, family = tasks.registry[name], family_of(name)
+    brought = [entry.spec, entry.make, family.config, family.make]
     if hasattr(config, "memory") and config.memory.name in memories.registry:
         brought.append(memories.registry[config.memory.name])
     modules = dict.fromkeys(getattr(each, "__module__", "") for each in brought)

@@ -17,7 +17,8 @@ def register_family(family: Family) -> Family:
         MemjaxError: for what is no `Family`, and for a name that another one has.
     """
     require(isinstance(family, Family), f"a family must be a memjax.experiments.Family, not {family!r:.80}")
-    taken = family.name in families and families[family.name].config.__qualname__ != family.config.__qualname__
-    require(not taken, f"there is a family {family.name!r} already; give yours another name")
+    # The same module may be imported twice, as by a notebook that is run again.
+    own, taken = (f"{f.config.__module__}.{f.config.__qualname__}" for f in (family, families.get(family.name, family)))
+    require(own == taken, f"there is a family {family.name!r} already; give yours another name")
     families[family.name] = family
     return family

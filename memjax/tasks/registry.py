@@ -111,6 +111,12 @@ def register_task(name: str, spec: type, task: Callable[[Any], Any] | None = Non
 def create(spec: Any) -> Any:
     """Makes the task that a spec describes.
 
+    Args:
+        spec: the settings of a task of the registry.
+
+    Returns:
+        The task.
+
     Raises:
         MemjaxError: for the spec of no task, and as the task itself.
     """
@@ -119,6 +125,9 @@ def create(spec: Any) -> Any:
 
 def name_of(spec: Any) -> str:
     """The name of the task that has this spec.
+
+    Args:
+        spec: the settings of a task of the registry.
 
     Raises:
         MemjaxError: for the spec of no task.

@@ -111,8 +111,6 @@ def fit(job: Fit, state: TrainState, console: Console, profile: bool = False) ->
         data = opened.enter_context(
             contextlib.closing(train_batches(job.task, job.layout, config.batch_size, config.seed, start, rows))
         )
-        if start < steps and not console.is_terminal:
-            console.out(f"{phase}: compiling ...")
         bar = progress.add_task(phase, total=steps, completed=start, latest="compiling")
         began, pending = time.perf_counter() - log.truncate(start), None
 

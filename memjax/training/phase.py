@@ -175,6 +175,7 @@ def run_phase(
         worth=experiment.worth if experiment.keeps_best(phase) else None,
         before=sum(each.steps for each in experiment.phases[: experiment.phases.index(phase)]),
     )
+    console.out(f"{phase.name}: compiling ...")
     state = fit(job, jax.jit(begin, out_shardings=places)(frozen), console, profile)
     return load_phase(experiment, folder, phase)[1] if experiment.keeps_best(phase) else state.params
 

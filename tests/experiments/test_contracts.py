@@ -131,7 +131,9 @@ def test_a_memory_without_parameters_is_tested_on_a_task_with_one_question(told,
         shape = dataclasses.replace(SHAPE, queries=1)
 
         def examples(self, split, indices):
-            return super().examples(split, indices) | {"query": np.zeros(len(indices), int)}
+            rows = np.asarray(indices)
+            label = np.where((split == "test") & (rows < 3), -1, rows % 4)  # three answers that no class is
+            return super().examples(split, rows) | {"query": np.zeros(len(rows), int), "label": label}
 
     monkeypatch.setitem(memories.registry, "averages", Averages)
     settings = told(OneQuestion)
@@ -141,6 +143,7 @@ def test_a_memory_without_parameters_is_tested_on_a_task_with_one_question(told,
     experiment.evaluate(prepared, tmp_path / "run", "test", "evaluation.json", "memjax evaluate")
     found = json.loads((tmp_path / "run" / "evaluation.json").read_text())
     assert found["step"] == 2 and found["state_bytes"] == 4 * (2 * 8 + 2)
+    assert found["notes"] == ["3 of 32 answers are none that train has: they are errors"]
 
 
 def test_buckets_want_a_task_that_says_its_lengths(told):

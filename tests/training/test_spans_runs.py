@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import retention
 from oracles import spans as oracle
 from oracles.checking import assert_same
 from tasks.test_spans import members, write
@@ -19,7 +18,7 @@ from memjax import cli
 from memjax.errors import MemjaxError
 from memjax.experiments.prepare import prepare, trained_model
 from memjax.experiments.reading import from_mapping, to_mapping
-from memjax.experiments.spans import build_document_reader, fifo_blocks, held_span, rewards, squad_scores, trimmed
+from memjax.experiments.spans import fifo_blocks, held_span, rewards, squad_scores, trimmed
 from memjax.experiments.spans.span_watch import watch
 from memjax.models.document_reader import Retained
 from memjax.reporting.buffer_picture import draw_buffer
@@ -39,12 +38,17 @@ def prepared(folder, arg="fairytales,policy=st", **changes):
     return prepare(from_mapping(mapping(arg, "spans", SIZES | {"task.data_dir": str(folder)}, **changes)))
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def tales(folder):
+    """The folder, with nine questions of train and three of test."""
     files = members()
     train = {name: text for name, text in files.items() if "train" in name}
     more = {name.replace("fox", f"fox{i}"): text for name, text in train.items() for i in (2, 3)}
-    return write(tmp_path_factory.mktemp("tales"), files | more)  # nine questions of train, three of test
+    return write(folder, files | more)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tales(tmp_path_factory.mktemp("tales"))
 
 
 @functools.cache
@@ -144,56 +148,6 @@ def test_what_fifo_holds_when_it_still_has_the_answer_is_its_last_blocks():
             ends.add(end)
         possible = [n for n in range(8) if last // 2 <= n and first // 2 > n - entries]
         assert ends == set(possible or [last // 2])
-
-
-@pytest.mark.parametrize("rewarded", ["f1", "held"])
-def test_the_loss_is_the_spans_and_the_actor_critics(folder, rewarded):
-    trained, params, batch = made(folder)
-    last = prepared(folder, f"fairytales,policy=st,reward={rewarded}", model__dropout=0.0).phases[-1]
-    keys = jax.random.split(jax.random.key(5), 3)
-    loss, metrics = jax.jit(last.loss)(params, None, batch | {"key": keys})
-    reader = build_document_reader(trained.config.model, trained.task.shape, "st")
-    total, read, f1s, shares = 0.0, [], [], []
-    apply = jax.jit(reader.apply, static_argnames="method")
-    p = jax.tree.map(np.float64, params["params"]["base"])
-
-    def answered(i, held):
-        """Loss and F1 by the oracle, of what is held."""
-        blocks, query = np.asarray(batch["stream"][i]), np.asarray(batch["query"][i])
-        held = [n for n in held if n >= 0 and blocks[n].any()]
-        words = [place for n in held for place in range(3 * n, 3 * n + 3) if blocks.reshape(-1)[place]]
-        own = [[word for word in blocks[n] if word] for n in held]
-        first, final = oracle.bidaf(p, own, query[query != 0])
-        spans = [(first[a] + final[b], a, b) for a in range(len(words)) for b in range(a, min(a + 3, len(words)))]
-        _, a, b = max(spans)
-        texts = [[trained.task.vocabulary[word] for word in ids if word] for ids in np.asarray(batch["answers"][i])]
-        said = [trained.task.vocabulary[blocks.reshape(-1)[place]] for place in words[a : b + 1]]
-        _, f1 = oracle.squad(" ".join(said), [" ".join(text) for text in texts if text])
-        span = list(range(int(batch["first"][i]), int(batch["last"][i]) + 1))
-        if not set(span) <= set(words):
-            return 0.0, f1, False
-        cost = [x[words.index(place)] - np.log(np.exp(x).sum()) for x, place in ((first, span[0]), (final, span[-1]))]
-        return -sum(cost), f1, True
-
-    for i in range(3):
-        example = {name: x[i] for name, x in batch.items()}
-        key, draw_key, _ = jax.random.split(keys[i], 3)
-        window = fifo_blocks(example, 2, jax.random.split(key)[0])
-        kept = apply(params, example["stream"], draw_key, method="retain")
-        (base, _, there), (cost, f1, held) = answered(i, window.tolist()), answered(i, kept.held[-1].tolist())
-        assert there
-        count = int((np.asarray(example["stream"]) != 0).any(1).sum())
-        reward = np.asarray(rewards[rewarded](kept, example, jnp.float32(f1)), np.float64)[:count]
-        value, acted = np.asarray(kept.value, np.float64)[:count], np.asarray(kept.acted)[:count]
-        discounts = np.append(np.full(count - 1, 0.99), 0)
-        advantages = retention.generalized_advantages(reward, value, discounts, 0.0, 1.0)
-        policy = -(np.asarray(kept.log_prob)[:count] * advantages)[acted].sum()
-        entropy = np.asarray(kept.entropy)[:count][acted].sum()
-        total += base + cost + (policy + 0.25 * (advantages**2).sum() - 0.01 * entropy) / count
-        read.append(cost), f1s.append(f1), shares.append(held)
-    np.testing.assert_allclose(loss, total / 3, rtol=1e-4)
-    np.testing.assert_allclose(metrics["answer_loss"], np.mean(read), rtol=1e-4)
-    np.testing.assert_allclose([metrics["f1"], metrics["held"]], [np.mean(f1s), np.mean(shares)], rtol=1e-5)
 
 
 def test_what_is_measured_is_the_mean_over_a_split_and_by_the_place_of_the_answer(folder):
