@@ -202,8 +202,11 @@ def test_a_text_of_ones_own_is_learned_and_goes_on_from_a_prompt(tmp_path, monke
     (command,) = (block for block in blocks("text", guide) if "configs/language.py" in block)
     Path("FOLDER").mkdir()
     Path("FOLDER/mine.txt").write_text("It was the best of times, it was the worst of times. " * 400)
-    small = ("model.width=16", "model.depth=1", "task.length=32", "training.batch_size=2")
-    train(monkeypatch, capsys, *shlex.split(command)[2:], *(f"--config.{setting}" for setting in small))
+    monkeypatch.setattr(train_command, "keep_compiled", lambda folder: None)
+    small = ("model.width=16", "model.depth=1", "task.length=32", "training.batch_size=8", "training.steps=2")
+    small += ("optimizer.decay_steps=0", "training.validate_examples=8")
+    shown = [*shlex.split(command)[1:], *(f"--config.{setting}" for setting in small)]
+    assert cli.main(shown) == 0, capsys.readouterr().err
     capsys.readouterr()
     exec(blocks("py", guide)[1], {"__name__": "manual"})
     assert len(capsys.readouterr().out) == 201  # the line's end, too
