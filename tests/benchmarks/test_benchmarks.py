@@ -509,6 +509,19 @@ def test_bench_asked_runs_and_writes_what_it_found(tmp_path):
 
 
 @pytest.mark.slow
+def test_bench_step_runs_and_writes_what_it_found(tmp_path):
+    found = quick_run("bench_step", tmp_path)
+    rehearsed, plain = found["rows"]
+    assert (rehearsed["kind"], plain["kind"]) == ("rehearsed", "not rehearsed")
+    assert rehearsed["flops"] > plain["flops"] > 0 and rehearsed["faster"]["max"] == 1
+    for row in found["rows"]:
+        measured = ("seconds", "steps_per_s", "flops_per_s", "matmul_share", "matmul_per_s", "faster")
+        assert all(row[name].keys() == SPREAD and row[name]["min"] > 0 for name in measured)
+    table = script("tables_of_times").step(found)
+    assert len(table) == 4 and len({line.count("|") for line in table}) == 1
+
+
+@pytest.mark.slow
 def test_bench_token_by_token_runs_and_writes_what_it_found(tmp_path):
     found = quick_run("bench_token_by_token", tmp_path)
     (row,) = found["rows"]
