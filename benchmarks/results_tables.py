@@ -54,6 +54,7 @@ TABLES = {
     "memn2n": ("memn2n_joint", runs.memory_network),
     "memn2n_one": ("memn2n_joint_1", runs.memory_network),
     "memn2n_single": ("memn2n_single", runs.memory_network),
+    "step": ("bench_step", times.step),
     "write": ("bench_write", times.write),
     "questions": ("bench_write", times.questions),
     "surprise": ("bench_surprise", times.surprise),

@@ -2,6 +2,7 @@
 
 from statistics import mean, stdev
 
+from memory_networks import PAPER
 from rows import RETENTION
 
 
@@ -55,12 +56,20 @@ def of_values(runs: list[dict], tag: str, values: list[str]) -> list[str]:
 
 
 def babi(found: dict) -> list[str]:
-    """Test error by task, and how long its training took."""
-    lines = ["| task | test error % | steps | minutes |", "|---|---|---|---|"]
+    """Test error by task beside MemN2N's published one, how long training took, and the mean of today's config."""
+    head = ["task", "test error %", "MemN2N, published, 10k joint: test error %", "steps", "minutes"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    pairs = []  # of rows that are called by their task alone: ours, MemN2N's
     for row, runs in sorted(by_row(found["runs"]).items(), key=lambda item: int(item[0].split()[0])):
-        error = percent([1 - run["metrics"]["accuracy"] for run in runs])
+        errors = [1 - run["metrics"]["accuracy"] for run in runs]
+        published = PAPER["joint", "en-10k"]["tasks"][int(row.split()[0]) - 1]
         minutes = mean(run["seconds"] for run in runs) / 60
-        lines.append(f"| {row} | {error} | {runs[0]['step']:,} | {minutes:.0f} |")
+        lines.append(f"| {row} | {percent(errors)} | {published:.1f} | {runs[0]['step']:,} | {minutes:.0f} |")
+        if row.isdecimal():
+            pairs.append((100 * mean(errors), published))
+    if pairs:
+        ours, theirs = (f"{mean(errors):.1f}" for errors in zip(*pairs, strict=True))
+        lines.append(f"| mean of the {len(pairs)} tasks run with today's config | {ours} | {theirs} | | |")
     return lines
 
 

@@ -193,6 +193,20 @@ def write(found: dict) -> list[str]:
     return lines
 
 
+def step(found: dict) -> list[str]:
+    """What a training step takes, how fast it makes its products, and the share of one large product's rate."""
+    head = ["", "streams", "seconds", "quartiles", "steps/s", "Gflop", "Gflop/s", "matmul Gflop/s", "share"]
+    lines = [f"| {' | '.join([*head, 'times as fast'])} |", "|---" * (len(head) + 1) + "|"]
+    for row in found["rows"]:
+        seconds, share, faster = (row[name] for name in ("seconds", "matmul_share", "faster"))
+        cells = [f"{row['variant']}, {row['kind']}", f"{row['streams']}", f"{seconds['median']:.3g}"]
+        cells += [f"{seconds['q1']:.3g} to {seconds['q3']:.3g}", f"{row['steps_per_s']['median']:.3g}"]
+        rates = (row["flops"], *(row[name]["median"] for name in ("flops_per_s", "matmul_per_s")))
+        cells += [*(f"{rate / 1e9:.1f}" for rate in rates), f"{100 * share['median']:.0f}%"]
+        lines.append(f"| {' | '.join(cells)} | {faster['median']:.2f} |")
+    return lines
+
+
 def questions(found: dict) -> list[str]:
     """What questions cost after one write, against the write alone, and against a write for each."""
     lines = ["| questions | time / that of the write | a write for each / one for all |", "|---|---|---|"]

@@ -26,6 +26,7 @@ def draw(folder: Path) -> None:
         _save(_cosines(), folder / "slot_cosines.svg")
         _save(_new_questions(), folder / "new_questions.svg")
         _save(_needles(), folder / "needles.svg")
+        _save(_babi_joint(), folder / "babi_joint.svg")
 
 
 def _save(figure, path: Path) -> None:
@@ -123,6 +124,19 @@ def _needles():
     for line in panels:
         line[0].set_ylabel("place of the needle")
     figure.colorbar(drawn, ax=panels, label="needles found, %")
+    return figure
+
+
+def _babi_joint():
+    """Validation accuracy of what is trained on all bAbI tasks, by the step; a line for each run."""
+    figure, panel = plt.subplots(figsize=(7, 3.4))
+    for row, runs in tables_of_runs.by_row(results_tables.load("babi_joint")["runs"]).items():
+        for run in (run for run in runs if "validation" in run):
+            steps, accuracies = zip(*run["validation"], strict=True)
+            panel.plot(steps, [100 * a for a in accuracies], lw=1.5, label=f"{row}, seed {run['seed']}")
+    panel.set(xlabel="steps", ylabel="validation accuracy %", ylim=(40, 100))
+    panel.xaxis.set_major_formatter("{x:,.0f}")
+    panel.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5))
     return figure
 
 

@@ -161,6 +161,25 @@ def test_joint_runs_are_told_by_task_and_by_how_many_they_fail(reproduce, monkey
     ]
 
 
+def test_single_tasks_have_a_mean_of_those_of_todays_config_beside_what_was_published(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    tables = importlib.import_module("tables_of_runs")
+    right = {"3": (0.9, 0.7), "17": (1.0,), "3 as embedded": (0.5,)}
+    runs = [
+        {"row": row, "metrics": {"accuracy": accuracy}, "step": 900, "seconds": 600.0}
+        for row, accuracies in right.items()
+        for accuracy in accuracies
+    ]
+    assert tables.babi({"runs": {str(i): run for i, run in enumerate(runs)}}) == [
+        "| task | test error % | MemN2N, published, 10k joint: test error % | steps | minutes |",
+        "|---|---|---|---|---|",
+        "| 3 | 20.0 ± 14.1 | 6.8 | 900 | 10 |",
+        "| 3 as embedded | 50.0 | 6.8 | 900 | 10 |",
+        "| 17 | 0.0 | 41.8 | 900 | 10 |",
+        "| mean of the 2 tasks run with today's config | 10.0 | 24.3 | | |",
+    ]
+
+
 def test_what_needs_no_data_is_given_no_folder_of_it(reproduce):
     assert not any("data_dir" in command for command in reproduce.commands("video", 1, "data").values())
     assert all("--data_dir=data" in command for command in reproduce.commands("spans", 1, "data").values())
@@ -487,6 +506,19 @@ def test_bench_asked_runs_and_writes_what_it_found(tmp_path):
     assert found["ratio"].keys() == found["anew_ratio"].keys() == SPREAD and found["ratio"]["min"] > 0
     table = script("tables_of_times").asked(found)
     assert len(table) == 5 and len({line.count("|") for line in table}) == 1
+
+
+@pytest.mark.slow
+def test_bench_step_runs_and_writes_what_it_found(tmp_path):
+    found = quick_run("bench_step", tmp_path)
+    rehearsed, plain = found["rows"]
+    assert (rehearsed["kind"], plain["kind"]) == ("rehearsed", "not rehearsed")
+    assert rehearsed["flops"] > plain["flops"] > 0 and rehearsed["faster"]["max"] == 1
+    for row in found["rows"]:
+        measured = ("seconds", "steps_per_s", "flops_per_s", "matmul_share", "matmul_per_s", "faster")
+        assert all(row[name].keys() == SPREAD and row[name]["min"] > 0 for name in measured)
+    table = script("tables_of_times").step(found)
+    assert len(table) == 4 and len({line.count("|") for line in table}) == 1
 
 
 @pytest.mark.slow
