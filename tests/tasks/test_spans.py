@@ -91,7 +91,7 @@ def test_a_document_is_its_words_in_blocks_and_a_span_is_the_answer_in_its_secti
     assert batch["stream"].shape == (3, 6, 4) and (batch["stream"][0, -1] != 0).tolist() == [True, True, False, False]
     assert [task.shape.tags["place"][place] for place in batch["place"]] == ["early", "later", "early"]
     assert task.groups("test").tolist() == [0, 0, 0]
-    assert task.notes == ("6 questions without words, or without an answer that stands in the text, are left out",)
+    assert task.notes == ("6 questions whose answer does not stand in the text are left out",)
     assert [task.vocabulary[i] for i in range(UNSCORED)] == ["<pad>", "<unknown>", "a", "an", "the"]
 
 
@@ -121,6 +121,14 @@ def test_an_answer_that_is_too_long_for_train_is_left_out_of_it(tmp_path):
     task = made(write(tmp_path, members()), cut=12, within=2)
     assert "1 questions of train whose answer is too long are left out" in task.notes
     assert [task.size(split) for split in SPLITS] == [2, 3, 3]
+
+
+def test_questions_without_words_are_counted_apart_from_those_whose_answer_is_nowhere(tmp_path):
+    asked = (*ASKED, ("?!", "the wolf", "1", "explicit", ""), ("...", "a bird", "1", "explicit", ""))
+    assert made(write(tmp_path, members(asked=asked))).notes == (
+        "6 questions whose answer does not stand in the text are left out",
+        "6 questions without words are left out",
+    )
 
 
 def test_words_that_train_has_seldom_are_unknown_to_models_and_still_told_apart(tmp_path):
