@@ -70,10 +70,11 @@ def _activitynet(values: flags.FlagValues) -> None:
     made = activitynet.prepare(Path(source), Path(features), Path(values.data_dir), frames=values.frames)
     for split, count in made.questions.items():
         print(f"{split:<6} {count:>7,} questions")
+    folder = Path(values.data_dir, activitynet.FOLDER)
     print(f"{made.rare:,} questions of train have another answer than the {activitynet.CLASSES:,} commonest: left out")
     if made.missing:
-        print(f"{len(made.missing):,} videos have no features, such as {', '.join(made.missing[:10])}: left out")
-    print(f"memjax train --config=configs/files.py:{Path(values.data_dir, activitynet.FOLDER)}")
+        print(f"{len(made.missing):,} videos have no features: left out, and named in {folder / activitynet.MISSING}")
+    print(f"memjax train --config=configs/files.py:{folder}")
 
 
 def _narrativeqa(values: flags.FlagValues) -> None:

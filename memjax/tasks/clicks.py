@@ -1,13 +1,16 @@
 """Clicks: what will this user touch next? A stream of items, asked on the way about single ones; all can be ranked."""
 
+import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from memjax.checks import at_least, at_most
-from memjax.errors import require
+from memjax.errors import MemjaxError, require
 from memjax.tasks.click_log import read_clicks
 from memjax.tasks.random import check_seed, example_keys, uniform
 from memjax.tasks.stream_task import Batch, Split, TaskShape, check_indices
@@ -150,6 +153,43 @@ class Clicks:
             questions=(segments, 2 * spec.ahead),
             query_is_item=True,
         )
+
+    @cached_property
+    def _ids(self) -> dict[int | str, int]:
+        return {item: place for place, item in enumerate(self.vocabulary)}
+
+    def encode(self, items: Sequence[int | str] | np.ndarray) -> Int[np.ndarray, "L"]:
+        """Items as the model reads them and is asked about them: their ids, as int32.
+
+        Others have no id: nothing is learned of them, and what is written of one would stay in the state.
+
+        Args:
+            items: numbers or words, as they stand in the file, `[L]`.
+
+        Raises:
+            MemjaxError: for an item that the file has not, and for items of another kind.
+
+        ::
+
+            states = streaming.write(model, params, states, [0], [task.encode(["A3", "A7", "A3"])])
+        """
+        kind = type(self.vocabulary[0])
+        try:
+            given = np.asarray(items)
+        except ValueError:  # rows of several lengths
+            raise MemjaxError(f"items are one list in {self.spec.file}, and these are none") from None
+        require(given.ndim == 1, f"items are [L] in {self.spec.file}, not {list(given.shape)}")
+        found: list[int | str] = given.tolist()
+        wanted = "words" if kind is str else "whole numbers"
+        for item in found:
+            require(type(item) is kind, f"items are {wanted} in {self.spec.file}, not {type(item).__name__}")
+        found = [unicodedata.normalize("NFC", item) if isinstance(item, str) else item for item in found]
+        strange = next((item for item in found if item not in self._ids), None)
+        require(
+            strange is None,
+            f"{self.spec.file} has no item {strange!r:.60}: leave it out of what is written, nothing is learned of it",
+        )
+        return np.array([self._ids[item] for item in found], np.int32)
 
     def size(self, split: Split) -> int:
         """How many users, and in training how many views of them."""

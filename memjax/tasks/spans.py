@@ -242,8 +242,11 @@ class Spans:
             begins = [0, *accumulate(map(len, sections))]
             for question in document.questions:
                 query, place = scored_words(question.text), _place(question, words, begins)
-                if place is None or not query:
-                    left_out["questions without words, or without an answer that stands in the text, are"] += 1
+                if not query:
+                    left_out["questions without words are"] += 1
+                    continue
+                if place is None:
+                    left_out["questions whose answer does not stand in the text are"] += 1
                     continue
                 begin, end = 0, len(words)
                 if split == "train":

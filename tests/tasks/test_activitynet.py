@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from memjax import archives, cli, tasks
 from memjax.errors import MemjaxError
 from memjax.tasks.builders import activitynet
-from memjax.tasks.builders.activitynet import FILES, KINDS, prepare
+from memjax.tasks.builders.activitynet import FILES, KINDS, MISSING, prepare
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 real = pytest.mark.skipif(not DATA.is_dir(), reason="needs the shared data")
@@ -147,6 +147,17 @@ def test_features_that_are_none_are_one_clear_line(raw):
         prepare(raw / "none", raw / "features", raw / "data")
 
 
+def test_videos_without_features_are_named_in_a_file_while_there_are_some(raw):
+    for video in range(3):
+        (raw / "features" / f"{'v_' if video == 1 else ''}val{video}.npy").rename(raw / f"{video}.npy")
+    (raw / "0.npy").rename(raw / "features" / "val0.npy")
+    made(raw)
+    assert written(raw)[MISSING] == b"train2\nval1\nval2\n"
+    for name in ("train2", "val1", "val2"):
+        np.save(raw / "features" / f"{name}.npy", np.ones((9, 4)))
+    assert made(raw).missing == () and MISSING not in written(raw)
+
+
 def archived(raw):
     """The folder's features as an archive, whose names have v_ where those of the files have."""
     arrays = {path.stem: np.load(path) for path in (raw / "features").iterdir()}
@@ -252,14 +263,18 @@ def test_what_was_not_prepared_is_never_replaced(raw):
     for source, features in ((folder, raw / "features"), (raw / "dataset", folder / "streams")):
         with pytest.raises(MemjaxError, match="lies where the prepared data goes"):
             prepare(source, features, raw / "data")
-    assert len(written(raw)) == 9
+    assert len(written(raw)) == 10
 
 
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
         (["activitynet", "--from=dataset", "--features=features.npz"], 2, "there is no file features.npz"),
-        (["activitynet", "--from=dataset", "--features=features"], 0, "1 videos have no features, such as train2"),
+        (
+            ["activitynet", "--from=dataset", "--features=features"],
+            0,
+            "1 videos have no features: left out, and named in data/activitynet_qa/videos_without_features.txt",
+        ),
         (["activitynet", "--from=dataset"], 2, "and one of features"),
         (["activitynet", "--from=dataset", "--features=features", "--extra=a=b"], 2, "takes no --extra"),
         (["babi", "--from=dataset", "--features=features"], 2, "memjax prepare babi takes no --features"),

@@ -139,3 +139,27 @@ def test_a_random_file_is_read_or_one_clear_line(tmp_path_factory, content, pack
             check_batch(task.shape, task.examples(split, np.arange(task.size(split))))
 
     refusal(read)
+
+
+@pytest.fixture(scope="module")
+def parquet():
+    """The bytes of logs of numbers and times, and of words, one of them a category."""
+    users, items = [1, 1, 1, 1, 2, 2, 2, 2], [7, 8, 7, 9, 9, 8, 8, 9]
+    words = pyarrow.array([f"i{item}" for item in items])
+    times = pyarrow.array([4, 3, 2, 1, 8, 7, 6, 5], pyarrow.timestamp("s"))
+    found = []
+    for columns in ({"item": items, "time": times}, {"item": words}, {"item": words.dictionary_encode()}):
+        for form in ("none", "snappy"):
+            file = pyarrow.BufferOutputStream()
+            pyarrow.parquet.write_table(pyarrow.table({"user": users} | columns), file, compression=form)
+            found.append(file.getvalue().to_pybytes())
+    return found
+
+
+@given(place=st.integers(0, 10**6), byte=st.integers(0, 255), which=st.integers(0, 5))
+@settings(max_examples=200, derandomize=True, deadline=None, database=None)
+def test_parquet_with_any_byte_changed_is_read_or_one_clear_line(tmp_path_factory, parquet, place, byte, which):
+    folder, data = tmp_path_factory.getbasetemp(), bytearray(parquet[which])
+    data[place % len(data)] = byte
+    (folder / "log.parquet").write_bytes(data)
+    refusal(lambda: read_clicks(folder / "log.parquet"))

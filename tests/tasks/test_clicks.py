@@ -8,6 +8,8 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 from training.tiny import config_file
 
@@ -288,6 +290,43 @@ def test_an_index_that_the_split_has_not_is_one_clear_line(folder):
         for ask in (task.examples, task.ranked):
             with pytest.raises(MemjaxError, match=re.escape("example indices must be in [0, 9) for the test split")):
                 ask("test", np.array(wrong))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_items_are_encoded_as_the_file_was_and_a_new_one_is_named(folder):
+    task = tasks.create(spec_of(folder))
+    for items in (task.vocabulary, list(task.vocabulary), np.array(task.vocabulary, np.uint64)):
+        assert task.encode(items).tolist() == list(range(ITEMS))
+    assert task.encode([27, 7, 27]).tolist() == [2, 0, 2] and task.encode([7]).dtype == np.int32
+    assert task.encode([]).shape == (0,) and task.encode([]).dtype == np.int32
+    row = task.examples("test", np.array([8]))
+    last = [item for user, item in made() if user == 29][-13:-1]  # the longest user's, before the last
+    assert row["stream"][row["mask"]].tolist() == task.encode(last).tolist()
+    for wrong, words in (
+        ([7, 8], "log.txt.gz has no item 8: leave it out of what is written, nothing is learned of it"),
+        ([2**70], f"has no item {2**70}: leave"),
+        (["7"], "items are whole numbers in log.txt.gz, not str"),
+        ([7.0], "items are whole numbers in log.txt.gz, not float"),
+        ([True], "items are whole numbers in log.txt.gz, not bool"),
+        (np.array([[7]]), "items are [L] in log.txt.gz, not [1, 1]"),
+        ([[7], [7, 7]], "items are one list in log.txt.gz, and these are none"),
+    ):
+        with pytest.raises(MemjaxError, match=re.escape(words)) as caught:
+            task.encode(wrong)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_words_are_encoded_in_any_form_of_unicode(tmp_path):
+    items = ["caf\u00e9", "a", "b", "c", "a", "d"]
+    table = {"user": [1] * 6 + [2] * 4, "item": [*items, "e", "a", "b", "c"]}
+    pyarrow.parquet.write_table(pyarrow.table(table), tmp_path / "log.parquet")
+    task = tasks.create(spec_of(tmp_path, "log.parquet"))
+    assert task.encode(["cafe\u0301", "a"]).tolist() == task.encode(np.array(items[:2], object)).tolist() == [3, 0]
+    with pytest.raises(MemjaxError, match=r"log\.parquet has no item 'f\\n': leave"):
+        task.encode(["a", "f\n"])
+    with pytest.raises(MemjaxError, match=r"items are words in log\.parquet, not int"):
+        task.encode([1])
 
 
 @functools.cache

@@ -27,6 +27,9 @@ DATA = Path(__file__).parents[3] / "shared" / "data"
 real = pytest.mark.skipif(not DATA.is_dir(), reason="needs the shared data")
 
 
+FILES = {"assist2017": "assist2017_fold2.csv.gz", "statics2011": "statics2011.tar.gz"}  # one that is read of each
+
+
 def students(seed, count=4, most=23):
     """[(problem, skill, right)] of some students; numbers with gaps, and a problem of two skills."""
     random = np.random.default_rng(seed)
@@ -55,15 +58,20 @@ def write_folds(root):
         (root / f"assist2017_fold{fold}.csv.gz").write_bytes(data)
 
 
-@pytest.fixture
-def folder(tmp_path):
-    write_folds(tmp_path)
-    with tarfile.open(tmp_path / "statics2011.tar.gz", "w:gz") as archive:
+def write_statics(root):
+    """The archive of Statics 2011, with fold 2."""
+    with tarfile.open(root / "statics2011.tar.gz", "w:gz") as archive:
         for name, seed in (("train2", 12), ("valid2", 13), ("test", 14), ("train1", 15)):
             data = lines(students(seed), STATICS).encode()
             member = tarfile.TarInfo(f"kt_statics2011/STATICS_{name}.csv")
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_folds(tmp_path)
+    write_statics(tmp_path)
     return tmp_path
 
 
@@ -211,6 +219,26 @@ def test_whatever_a_file_holds_it_is_read_or_refused(tmp_path_factory, data):
         if refusal(lambda kind=kind, found=found: found.append(read_learners(path, kind))) is None:
             (log,) = found
             assert log.begin[-1] == len(log.problems) == len(log.right) and (np.diff(log.begin) > 0).all()
+
+
+@given(place=st.integers(0, 10**6), byte=st.integers(0, 255), packed=st.booleans(), file=st.sampled_from([*FILES]))
+@settings(max_examples=60, deadline=None)
+def test_a_log_with_any_byte_changed_is_read_or_refused_in_one_line(tmp_path_factory, place, byte, packed, file):
+    """Of the gzip or tar around it, or of what these hold."""
+    folder = tmp_path_factory.mktemp("logs")
+    write_folds(folder)
+    write_statics(folder)
+    path = folder / FILES[file]
+    data = bytearray(path.read_bytes() if packed else gzip.decompress(path.read_bytes()))
+    data[place % len(data)] = byte
+    path.write_bytes(data if packed else gzip.compress(data))
+
+    def read():
+        task = made(folder, file)
+        for split in SPLITS:
+            check_batch(task.shape, every(task, split))
+
+    refusal(read)
 
 
 @real

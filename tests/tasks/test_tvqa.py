@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from memjax import archives, cli, tasks
 from memjax.errors import MemjaxError
 from memjax.tasks.builders.subtitles import parse_srt
-from memjax.tasks.builders.tvqa import FOLDER, KEYS, RELEASE, prepare
+from memjax.tasks.builders.tvqa import FOLDER, KEYS, RELEASE, SILENT, prepare
 from memjax.tasks.dialogue_files import TVQA_QUESTIONS, TVQA_SUBTITLES, Subtitle, read_dialogues
 from memjax.typing import SPLITS
 
@@ -116,21 +116,26 @@ def test_subtitles_of_a_file_each_are_read_as_lines_of_json_are(tmp_path, form):
     assert files(tmp_path / "data") == files(tmp_path / "other" / "data")
 
 
-def test_what_is_left_out_is_counted_and_clips_without_subtitles_are_named(tmp_path):
+def test_what_is_left_out_is_counted_and_clips_without_subtitles_are_named_in_a_file(tmp_path):
     found = lines()
     found[TRAIN] += [question(f"n{i % 12:02}") for i in range(14)] + [question("c3"), question("c20", answer_idx=None)]
+    found[TRAIN].append(question("\ud800"))  # which UTF-8 lacks
     found[TEST] += [{k: v for k, v in question("c21").items() if k != "answer_idx"}, question("mute")]
     found[TVQA_SUBTITLES] += [{"vid_name": "other", "sub": []}, {"vid_name": "mute", "sub": []}]
     made = prepare(write(tmp_path, found), tmp_path / "data")
     assert made.left_out == (
         "2 questions without an answer are left out",
-        "12 clips have no subtitles, such as n00, n01, n02, n03, n04, n05, n06, n07, n08, n09: their 14 questions are "
+        f"13 clips have no subtitles, and are named in {tmp_path / 'data' / FOLDER / SILENT}: their 15 questions are "
         "left out",
         "1 clips that no such question is about are left out",
         "1 dialogues without words are left out",
     )
     assert made.questions == {"train": 19, "valid": 2, "test": 3}
     assert made.streams == {"train": 18, "valid": 2, "test": 3}
+    named = (tmp_path / "data" / FOLDER / SILENT).read_text().splitlines()
+    assert named == [*(f"n{i:02}" for i in range(12)), "\\ud800"]
+    prepare(write(tmp_path, lines()), tmp_path / "data")
+    assert f"{FOLDER}/{SILENT}" not in files(tmp_path / "data")
 
 
 def changed(name, row, **changes):
@@ -206,7 +211,8 @@ def test_links_of_an_archive_are_not_followed_and_bytes_of_latin_1_are_letters(t
     members = [(f"s/{clip}.srt", srt([(0, "Ren\u00e9 speaks.")]).encode("latin-1")) for clip in CLIPS[1:]]
     tar(source / "tvqa_subtitles.tar.gz", [("../c0.srt", link), *members])
     found = prepare(source, tmp_path / "data")
-    assert found.left_out == ("1 clips have no subtitles, such as c0: their 1 questions are left out",)
+    assert found.left_out[0].startswith("1 clips have no subtitles")
+    assert (tmp_path / "data" / FOLDER / SILENT).read_text() == "c0\n"
     assert {one.turns for own in read_dialogues(tmp_path / "data" / FOLDER).values() for one in own} == {
         ("Ren\u00e9 speaks.",)
     }

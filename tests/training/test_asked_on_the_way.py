@@ -32,6 +32,11 @@ from memjax.training.sharding import place_batch
 from memjax.training.step import init_state, make_step
 
 ITEMS, T, N, A, M = 9, 4, 2, 5, 3
+# One that reads segments by a network of its own, and one whose state is more than its slots.
+MEMORIES = {
+    "rehearsal": {"name": "rehearsal", "slots": 3, "layers": 1, "heads": 2},
+    "dnc": {"name": "dnc", "slots": 3, "memory_width": 4, "read_heads": 1, "hidden": 4},
+}
 
 
 @dataclass(frozen=True)
@@ -117,9 +122,10 @@ def test_every_question_counts_the_same_however_the_batch_is_cut(settings):
     np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-5)
 
 
-@pytest.mark.parametrize("system", ["memory", "directly", "multi_hop", "sampler"])
+@pytest.mark.parametrize("system", ["memory", *MEMORIES, "directly", "multi_hop", "sampler"])
 def test_the_loss_and_the_measures_are_those_of_the_questions_one_by_one(settings, system):
-    config = from_mapping(settings() | {"system": system if system != "sampler" else "memory"})
+    of_memory = system in ("sampler", *MEMORIES)
+    config = from_mapping(settings(memory=MEMORIES.get(system)) | {"system": "memory" if of_memory else system})
     model = (build_sampler if system == "sampler" else build)(config, Seen.shape)
     batch = jax.tree.map(jnp.asarray, Seen(SeenSpec()).examples("train", np.arange(4)))
     example = {name: x[0] for name, x in batch.items()}

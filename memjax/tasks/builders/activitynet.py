@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from memjax.errors import require
 from memjax.tasks.builders.features import Read, is_archive, opened_features
-from memjax.tasks.builders.new_folder import new_folder, require_place
+from memjax.tasks.builders.new_folder import new_folder, require_place, write_names
 from memjax.tasks.file_streams import QUESTIONS
 from memjax.tasks.file_task import LONGEST, FileTask, FileTaskSpec
 from memjax.tasks.text import guarded, parsed, plain_or_gzipped, read_text
@@ -20,6 +20,7 @@ FILES = dict(zip(SPLITS, ("train", "val", "test"), strict=True))
 # The numbers of ActivityNet-QA's types.
 KINDS = ("motion", "spatial", "temporal", "yes/no", "colour", "object", "location", "number", "other")
 FOLDER = "activitynet_qa"
+MISSING = "videos_without_features.txt"
 CLASSES = 1000  # the commonest answers of train, as its authors have it
 
 
@@ -30,7 +31,8 @@ class Prepared(NamedTuple):
         questions: how many of each split.
         videos: how many have features.
         rare: questions of train whose answer is none of the classes: left out.
-        missing: videos that are asked about and have no features, by their names: their questions are left out.
+        missing: videos that are asked about and have no features, by their names, which `MISSING` has a line each:
+            their questions are left out.
     """
 
     questions: dict[Split, int]
@@ -68,18 +70,18 @@ def prepare(source: Path, features: Path, data_dir: Path, *, frames: int = 0) ->
         wanted = "ActivityNet-QA's" if folder == source else "with --features one of .npy files, or an archive .npz"
         require(guarded(folder, folder.is_dir), f"{folder} is no folder; name {wanted}")
     place = data_dir / FOLDER
-    require_place(place, (QUESTIONS, "streams/*.npy"), source, features)
+    require_place(place, (QUESTIONS, MISSING, "streams/*.npy"), source, features)
     asked = {split: _questions(source, name) for split, name in FILES.items()}
     classes = {answer for answer, _ in Counter(one.answer for one in asked["train"]).most_common(CLASSES)}
     rare = sum(one.answer not in classes for one in asked["train"])
     asked["train"] = [one for one in asked["train"] if one.answer in classes]
     names = sorted({one.video for own in asked.values() for one in own})
     with opened_features(features, names) as readers:
+        missing = tuple(name for name in names if name not in readers)
         for split, own in asked.items():
             asked[split] = [one for one in own if one.video in readers]
             require(asked[split], f"{features} has features of no video of {FILES[split]}, as NAME.npy or v_NAME.npy")
-        _write(asked, readers, place, frames)
-    missing = tuple(name for name in names if name not in readers)
+        _write(asked, readers, missing, place, frames)
     return Prepared({split: len(own) for split, own in asked.items()}, len(readers), rare, missing)
 
 
@@ -116,7 +118,9 @@ def _rows(source: Path, name: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _write(asked: dict[Split, list[_Question]], readers: Mapping[str, Read], folder: Path, frames: int) -> None:
+def _write(
+    asked: dict[Split, list[_Question]], readers: Mapping[str, Read], missing: Sequence[str], folder: Path, frames: int
+) -> None:
     with new_folder(folder) as new:
         (new / "streams").mkdir()
         for name, read in readers.items():
@@ -126,6 +130,8 @@ def _write(asked: dict[Split, list[_Question]], readers: Mapping[str, Read], fol
                 for one in own:
                     row = {"stream": one.video, "query": one.text, "answer": one.answer, "kind": one.kind}
                     file.write(json.dumps(row | {"split": split}) + "\n")
+        if missing:
+            write_names(new / MISSING, missing)
         FileTask(FileTaskSpec(segment=1, length=LONGEST, data_dir=str(new)))  # raises where it could not be trained on
 
 

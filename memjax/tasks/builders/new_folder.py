@@ -2,7 +2,7 @@
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
@@ -68,3 +68,14 @@ def new_folder(path: Path) -> Iterator[Path]:
             new.mkdir(parents=True)
             yield new
             replace_folder(new, path, Path(work, "old"))
+
+
+def write_names(path: Path, names: Iterable[str]) -> None:
+    """Writes names, a line each; half of a pair of surrogates, which UTF-8 lacks, as its escape.
+
+    Args:
+        path: of the file.
+        names: in the order of the lines.
+    """
+    text = "".join(f"{name}\n" for name in names)
+    path.write_text(text, encoding="utf-8", errors="backslashreplace")

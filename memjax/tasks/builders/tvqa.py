@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memjax.errors import require
-from memjax.tasks.builders.new_folder import Copied, new_folder, require_place
+from memjax.tasks.builders.new_folder import Copied, new_folder, require_place, write_names
 from memjax.tasks.builders.subtitles import subtitles_of
 from memjax.tasks.dialogue_files import (
     HELD_OUT,
@@ -22,6 +22,7 @@ from memjax.tasks.text import guarded, plain_or_gzipped
 from memjax.typing import SPLITS, Split
 
 FOLDER = "tvqa"
+SILENT = "clips_without_subtitles.txt"
 RELEASE = "tvqa_qa_release"  # the folder that the questions' archive makes
 KEYS = ("vid_name", "q", *TVQA_CHOICES, "answer_idx", "ts")
 # What may read it: how words are cut and counted is the config's to say.
@@ -39,7 +40,7 @@ def prepare(source: Path, data_dir: Path) -> Copied:
 
     All is read and checked first; the folder is moved into place when all of it is complete and can be read. It has
     the questions that have an answer and a clip with subtitles, and the subtitles of these clips, with the keys that
-    are read.
+    are read; and the names of clips without subtitles, if there are some.
 
     Args:
         source: TVQA's folder, with tvqa_train.jsonl and tvqa_val.jsonl, there or in tvqa_qa_release, which may be
@@ -56,7 +57,7 @@ def prepare(source: Path, data_dir: Path) -> Copied:
     """
     require(guarded(source, source.is_dir), f"{source} is no folder; give TVQA's, with {TVQA_QUESTIONS[0]}")
     place = data_dir / FOLDER
-    require_place(place, (*TVQA_QUESTIONS, TVQA_SUBTITLES), source)
+    require_place(place, (*TVQA_QUESTIONS, TVQA_SUBTITLES, SILENT), source)
     paths = {name: _path(source, name) for name in TVQA_QUESTIONS}
     said = subtitles_of(source)
     found = {name: _questions(path, said) for name, path in paths.items()}
@@ -69,12 +70,15 @@ def prepare(source: Path, data_dir: Path) -> Copied:
             f"least {least} are needed; get all of both",
         )
     asked = dict.fromkeys(clip for own in clips.values() for clip in own)
-    left_out = _left_out(found.values(), len(said) - len(asked))
+    left_out = _left_out(found.values(), len(said) - len(asked), place)
+    silent = sorted({clip for one in found.values() for clip in one.silent})
     with new_folder(place) as new:
         for name, one in found.items():
             _write(new / name, one.kept)
         subtitles = ([{"start": line.start, "text": line.text} for line in said[clip]] for clip in asked)
         _write(new / TVQA_SUBTITLES, ({"vid_name": clip, "sub": sub} for clip, sub in zip(asked, subtitles)))
+        if silent:
+            write_names(new / SILENT, silent)
         # Raises where it could not be trained on.
         left_out += Dialogues(DialoguesSpec(FOLDER, data_dir=str(new.parent), **_SIZES)).notes
     held_out = set(clips[train][HELD_OUT - 1 :: HELD_OUT])
@@ -111,14 +115,13 @@ def _questions(path: Path, said: dict[str, list[Subtitle]]) -> _Found:
     return found
 
 
-def _left_out(found: Iterable[_Found], unasked: int) -> list[str]:
+def _left_out(found: Iterable[_Found], unasked: int, place: Path) -> list[str]:
     found = list(found)
     unanswered, silent = sum(one.unanswered for one in found), [clip for one in found for clip in one.silent]
-    clips = sorted(set(silent))
     lines = {
         f"{unanswered:,} questions without an answer are left out": unanswered,
-        f"{len(clips):,} clips have no subtitles, such as {', '.join(clips[:10])}: their {len(silent):,} questions are "
-        "left out": clips,
+        f"{len(set(silent)):,} clips have no subtitles, and are named in {place / SILENT}: their {len(silent):,} "
+        "questions are left out": silent,
         f"{unasked:,} clips that no such question is about are left out": unasked,
     }
     return [line for line, count in lines.items() if count]
