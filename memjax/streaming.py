@@ -259,12 +259,15 @@ def rank(
     )
     whole = isinstance(k, int | np.integer) and not isinstance(k, bool) and 1 <= k <= shape.items
     require(whole, f"k must be a whole number from 1 to {shape.items:,}, as many as there are items, not {k!r:.40}")
-    out = None if left_out is None else jnp.asarray(left_out)
-    require(
-        len(np.shape(rows)) == 1 and (out is None or out.shape == (*np.shape(rows), shape.items)),
-        f"rows must be [R], and left_out [R, V], {shape.items:,} items for each row; "
-        f"not {np.shape(rows)} and {None if out is None else out.shape}",
-    )
+    require(len(np.shape(rows)) == 1, f"rows must be [R], not {np.shape(rows)}")
+    out: Any = left_out
+    if out is not None:
+        out = out if isinstance(out, jax.core.Tracer) else array_of(out, "left_out is true or false for each item")
+        wanted = (*np.shape(rows), shape.items)
+        require(
+            out.shape == wanted and out.dtype == bool,
+            f"left_out must be true or false [R, V], {list(wanted)}; not {out.dtype} {list(out.shape)}",
+        )
     with own_params():
         return _rank(model, int(k), params, states, jnp.asarray(rows), out)
 

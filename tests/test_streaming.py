@@ -167,6 +167,8 @@ def test_the_items_of_a_ranking_are_those_of_the_highest_answers(unchecked, some
     out = np.zeros((len(rows), ITEMS), bool)
     out[:, 2:5] = some_left_out
     found = streaming.rank(model, params, states, rows, 4, out if some_left_out else None)
+    within = jax.jit(functools.partial(streaming.rank, model, k=4))(params, states, jnp.asarray(rows), left_out=out)
+    assert_same(within.items, found.items)
     for place, row in enumerate(rows):
         logits = np.asarray(streaming.answer(model, params, states, [row] * ITEMS, every), np.float64)
         odds = np.where(out[place], -np.inf, logits[:, 1] - logits[:, 0])
@@ -191,8 +193,10 @@ def test_rankings_that_cannot_be_are_one_clear_line(unchecked):
         (lambda: rank([0], 2.0), "k must be a whole number"),
         (lambda: rank(0, 2), r"rows must be \[R\]"),
         (lambda: rank([3], 2), "there are 3 streams, and rows"),
-        (lambda: rank([0, 1], 2, np.zeros((1, ITEMS), bool)), r"left_out \[R, V\]"),
-        (lambda: rank([0], 2, np.zeros(ITEMS, bool)), r"left_out \[R, V\]"),
+        (lambda: rank([0, 1], 2, np.zeros((1, ITEMS), bool)), "left_out must be true or false"),
+        (lambda: rank([0], 2, np.zeros(ITEMS, bool)), f"left_out must be true or false .* not bool .{ITEMS}]"),
+        (lambda: rank([0], 2, np.zeros((1, ITEMS), int)), "left_out must be true or false .* not int64"),
+        (lambda: rank([0, 1], 2, [[True], [True, False]]), "left_out is true or false .* not lists of several lengths"),
         (lambda: streaming.rank(*made()[:2], states, [0], 2), "whose questions are items and whose answers are clicks"),
     ]:
         with pytest.raises(MemjaxError, match=words) as caught:
