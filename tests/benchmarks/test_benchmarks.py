@@ -1,4 +1,5 @@
 import importlib.util
+import io
 import json
 import os
 import re
@@ -6,6 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 from pathlib import Path
@@ -121,8 +123,13 @@ def test_what_is_collected_holds_config_and_seconds(reproduce, tmp_path):
     assert entry["config"] == config and entry["seconds"] == 4.0 and entry["losses"] == {"answer_loss": 0.5}
 
 
-def test_every_row_of_needles_can_be_trained(reproduce):
-    for command in reproduce.commands("needle", 1, "data").values():
+def test_every_row_of_needles_can_be_trained(reproduce, tmp_path):
+    essay = ("What one reads far from where it began is soon forgotten. " * 500).encode()
+    with tarfile.open(tmp_path / "paul_graham_essays.tar.gz", "w:gz") as archive:
+        info = tarfile.TarInfo("essay.txt")
+        info.size = len(essay)
+        archive.addfile(info, io.BytesIO(essay))
+    for command in reproduce.commands("needle", 1, str(tmp_path)).values():
         prepare(read_settings([*shlex.split(command), "--config.training.batch_size=256"])[0])  # 8 devices here
 
 
