@@ -124,7 +124,7 @@ def test_what_is_collected_holds_config_and_seconds(reproduce, tmp_path):
 
 
 def test_every_row_of_needles_can_be_trained(reproduce, tmp_path):
-    essay = ("What one reads far from where it began is soon forgotten. " * 500).encode()
+    essay = ("What one reads far from where it began is soon forgotten. " * 4000).encode()
     with tarfile.open(tmp_path / "paul_graham_essays.tar.gz", "w:gz") as archive:
         info = tarfile.TarInfo("essay.txt")
         info.size = len(essay)
