@@ -12,18 +12,15 @@ COST = ["slots that differ", "bytes of state", "parameters", "seeds", "steps", "
 
 def recommendation(found: dict) -> list[str]:
     """How clicks are told from others, and how high the next one stands among all items."""
-    columns = {"auc": "AUC %", "auc_popular": "popular AUC %", "hr_10": "HR@10 %", "ndcg_10": "NDCG@10 %"}
-    sure = ("auc", "hr_10")  # beside which their intervals stand
 
     def cells(runs: list[dict]) -> list[str]:
-        shown = []
-        for name in columns:
-            shown.append(percent_of([run["metrics"].get(name) for run in runs]))
-            shown += [interval_of(runs, name, lambda end: f"{100 * end:.1f}")] * (name in sure)
-        return [*shown, *sizes_of(runs)]
+        names = ("auc", "auc_popular", "hr_10", "ndcg_10")
+        auc, popular, hits, gain = (percent_of([run["metrics"].get(name) for run in runs]) for name in names)
+        of_auc, of_hits = (interval_of(runs, name, lambda end: f"{100 * end:.1f}") for name in ("auc", "hr_10"))
+        return [auc, of_auc, popular, hits, of_hits, gain, *sizes_of(runs)]
 
-    head = [part for name, told in columns.items() for part in [told, *[INTERVAL] * (name in sure)]]
-    return table(["", *head, "bytes a user", "parameters", "seeds", "steps"], found, cells)
+    head = ["", "AUC %", INTERVAL, "popular AUC %", "HR@10 %", INTERVAL, "NDCG@10 %"]
+    return table([*head, "bytes a user", "parameters", "seeds", "steps"], found, cells)
 
 
 def learners(found: dict) -> list[str]:

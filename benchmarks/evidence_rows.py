@@ -49,8 +49,8 @@ TRIALS = {
     "10 slots of 128": "--config.memory.slots=10 --config.model.width=128 --config.model.item_scale=11.314",
     "40 slots of 32": "--config.memory.slots=40 --config.model.width=32 --config.model.item_scale=5.657",
 }
-READER = "--config.model.read_scores=dot"
-DOTS = f"--config.memory.scores=dot {READER}"  # slots are chosen by dot products, by items and by questions
+# Slots are chosen by dot products, by items and by questions.
+DOTS = "--config.memory.scores=dot --config.model.read_scores=dot"
 CURRICULUM = "--config.task.train=960 --config.task.curriculum=96000"  # 6,000 steps of 32, half of them growing
 RANDOM = "--config.model.embeddings=random"  # to begin with; at `medium` and `paper` they are the history sampler's
 OF_SAMPLER = "--config.model.embeddings=sampler"
@@ -59,7 +59,7 @@ SMALL = {
     "rehearsal": "",
     **with_and_without({"continual": "", **dict.fromkeys(BASELINES, AS_LONG)}),
     "dnc annealed": f"{AS_LONG} {ANNEALED}",
-    **with_and_without({"dot products": DOTS, "dot reader": READER}),
+    **with_and_without({"dot products": DOTS}),
     "learned embeddings": OF_SAMPLER,
     "learned embeddings curriculum": f"{OF_SAMPLER} {CURRICULUM} --config.task.shortest=10 --config.training.buckets=5",
     **ABLATIONS,

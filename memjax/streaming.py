@@ -17,6 +17,7 @@ import numpy as np
 from memjax.errors import MemjaxError, is_too_large, require
 from memjax.models import MemoryModel
 from memjax.models.own_params import own_params
+from memjax.models.readers import click_log_odds
 from memjax.packing import array_of, pack
 from memjax.state_files import read_states, write_states
 from memjax.tasks.stream_task import check_ids
@@ -276,10 +277,8 @@ def rank(
 def _rank(model: MemoryModel, k: int, params: Params, states: State, rows: Array, left_out: Array | None) -> Ranking:
     def one(given: tuple[Array, Array | None]) -> tuple[Array, Array]:
         row, out = given
-        slots = model.apply(params, jax.tree.map(lambda leaf: leaf[row], states), method="slots")
-        answered = jax.vmap(lambda item: model.apply(params, slots, item, method="answer"))
-        logits = cast(Array, answered(jnp.arange(model.shape.items)))
-        log_odds = logits[:, 1] - logits[:, 0]
+        slots: Any = model.apply(params, jax.tree.map(lambda leaf: leaf[row], states), method="slots")
+        log_odds = click_log_odds(model, params, slots, jnp.arange(model.shape.items))
         best, items = jax.lax.top_k(log_odds if out is None else jnp.where(out, -jnp.inf, log_odds), k)
         return best, items  # a list of JAX's
 

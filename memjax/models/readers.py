@@ -1,6 +1,7 @@
 """Asking: query encoders, the multi-hop reader over slots, and heads for classes, candidates and clicks."""
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 
 from memjax import ops
@@ -10,7 +11,7 @@ from memjax.memories.memory import for_each
 from memjax.memories.weights import additive_params, dot_params
 from memjax.ops.attention import read_by_hops
 from memjax.tasks.stream_task import TaskShape
-from memjax.typing import Any, Array, Float, Int, ReadScores
+from memjax.typing import Any, Array, Float, Int, Params, ReadScores
 
 TextNetwork = type[BidirectionalGRU] | type[BidirectionalLSTM] | type[LSTM]
 
@@ -104,6 +105,19 @@ class ClickHead(nn.Module):
     def __call__(self, feature: Float[Array, "d"]) -> Float[Array, "2"]:
         logit = ClassHead(1, self.layers, name="logit")(feature)
         return jnp.concatenate([jnp.zeros_like(logit), logit])
+
+
+def click_log_odds(model: Any, params: Params, slots: Slots, items: Int[Array, "V"]) -> Float[Array, "V"]:
+    """Of a click on each of these items, asked of what a system keeps of one stream; nothing is read again.
+
+    Args:
+        model: a system whose questions are items and whose answers are clicks.
+        params: of the model.
+        slots: what it keeps.
+        items: their ids.
+    """
+    logits = jax.vmap(lambda item: model.apply(params, slots, item, method="answer"))(items)
+    return logits[:, 1] - logits[:, 0]
 
 
 class CandidateHead(nn.Module):

@@ -1,6 +1,5 @@
 """Clicks: what will this user touch next? A stream of items, asked on the way about single ones; all can be ranked."""
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from memjax.errors import MemjaxError, require
 from memjax.tasks.click_log import read_clicks
 from memjax.tasks.random import check_seed, example_keys, uniform
 from memjax.tasks.stream_task import Batch, Split, TaskShape, check_indices
+from memjax.tasks.words import composed
 from memjax.typing import Bool, Int
 
 LEAST = 4  # items of a user: one to read, one to be asked in training, one for valid, one for test
@@ -179,11 +179,10 @@ class Clicks:
         except ValueError:  # rows of several lengths
             raise MemjaxError(f"items are one list in {self.spec.file}, and these are none") from None
         require(given.ndim == 1, f"items are [L] in {self.spec.file}, not {list(given.shape)}")
-        found: list[int | str] = given.tolist()
         wanted = "words" if kind is str else "whole numbers"
-        for item in found:
+        for item in given.tolist():
             require(type(item) is kind, f"items are {wanted} in {self.spec.file}, not {type(item).__name__}")
-        found = [unicodedata.normalize("NFC", item) if isinstance(item, str) else item for item in found]
+        found = (composed(given) if kind is str else given).tolist()
         strange = next((item for item in found if item not in self._ids), None)
         require(
             strange is None,

@@ -49,8 +49,7 @@ class FileTaskSpec:
 class _Part(NamedTuple):
     """What an example reads before one of its questions, and after the one before."""
 
-    begin: int  # in the stream
-    end: int
+    begin: int  # in the stream, up to the question's `after`
     place: int  # of its first item among those of the example, its padding included
     after: int  # how many segments have been read with it
 
@@ -225,8 +224,9 @@ class FileTask:
         asked, after, kind = np.zeros(times, bool), np.zeros(times, np.int32), np.zeros(times, np.int32)
         for row, example in enumerate(chosen):
             for place, (question, part) in enumerate(zip(example, self._parts(example), strict=True)):
-                read = slice(part.place, part.place + part.end - part.begin)
-                stream[row, read], mask[row, read] = self._streams[question.stream][part.begin : part.end], True
+                items = self._streams[question.stream][part.begin : question.after]
+                read = slice(part.place, part.place + len(items))
+                stream[row, read], mask[row, read] = items, True
                 query[row, place], label[row, place] = self.encode_query(question.query), self._label(question)
                 asked[row, place], after[row, place] = True, part.after
                 kind[row, place] = self._kinds.get(question.kind or NO_KIND, 0)
@@ -248,7 +248,7 @@ class FileTask:
         for question in example:
             place = segments * self.spec.segment
             segments += -(-(question.after - begin) // self.spec.segment)
-            parts.append(_Part(begin, question.after, place, segments))
+            parts.append(_Part(begin, place, segments))
             begin = question.after
         return parts
 
@@ -267,7 +267,7 @@ def _split(folder: Path, questions: list[FileQuestion]) -> dict[Split, list[File
 
 def _examples(questions: list[FileQuestion], spec: FileTaskSpec) -> list[list[FileQuestion]]:
     """The questions of each example. Each reads what it would read by itself: all before it, `length` items at most."""
-    if spec.asked == 1:
+    if spec.asked == 1:  # in the order of the file
         return [[question] for question in questions]
     of_stream: dict[str, list[FileQuestion]] = {}
     for question in questions:

@@ -1,5 +1,6 @@
 """Sequences of tokens: a language model of attention and surprise memories, or MemN2N's."""
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -67,8 +68,8 @@ def sequence_recipe(config: SequenceConfig, task: SequenceTask) -> Recipe:
 
 def _may_diverge(model: SequenceModelConfig) -> tuple[str, ...]:
     """That rates are higher than one key all through a chunk bears."""
-    most = min(1.0, 2 / model.chunk)
-    if model.gradient_at == "token" or model.rate_bound <= most:
+    most = dataclasses.replace(model, rate_bound=0.0).bound
+    if model.rate_bound <= most:
         return ()
     return (
         f"config.model.rate_bound {model.rate_bound} is above 2 / chunk, {most:.3g}: with gradient_at=chunk one key "

@@ -3,12 +3,13 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol, cast, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import jax
 import numpy as np
 
 from memjax.models import Recommender, System
+from memjax.models.readers import click_log_odds
 from memjax.tasks import Task
 from memjax.training.data import Layout, evaluation_batches
 from memjax.training.ranking_metrics import auc, auc_interval, by_user_interval, hit_rate, mrr, ndcg, ranks
@@ -63,8 +64,7 @@ def rank_items(
     def score(params: Params, stream: Array, mask: Array, items: Array) -> Array:
         def one(stream: Array, mask: Array, items: Array) -> Array:
             slots, _ = model.apply(params, stream, mask, method="memorize")
-            logits = jax.vmap(partial(model.apply, params, slots, method="answer"))(items)
-            return cast(Array, logits)[:, 1] - cast(Array, logits)[:, 0]
+            return click_log_odds(model, params, slots, items)
 
         return jax.lax.map(lambda inputs: one(*inputs), (stream, mask, items))  # what one stream needs fills the cache
 

@@ -1,7 +1,7 @@
 """TVQA's official folder, checked whole, as the part of it that `Dialogues` reads."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,8 +70,8 @@ def prepare(source: Path, data_dir: Path) -> Copied:
             f"least {least} are needed; get all of both",
         )
     asked = dict.fromkeys(clip for own in clips.values() for clip in own)
-    left_out = _left_out(found.values(), len(said) - len(asked), place)
     silent = sorted({clip for one in found.values() for clip in one.silent})
+    left_out = _left_out(found.values(), silent, len(said) - len(asked), place)
     with new_folder(place) as new:
         for name, one in found.items():
             _write(new / name, one.kept)
@@ -115,13 +115,12 @@ def _questions(path: Path, said: dict[str, list[Subtitle]]) -> _Found:
     return found
 
 
-def _left_out(found: Iterable[_Found], unasked: int, place: Path) -> list[str]:
-    found = list(found)
-    unanswered, silent = sum(one.unanswered for one in found), [clip for one in found for clip in one.silent]
+def _left_out(found: Collection[_Found], silent: list[str], unasked: int, place: Path) -> list[str]:
+    unanswered, about = sum(one.unanswered for one in found), sum(len(one.silent) for one in found)
     lines = {
         f"{unanswered:,} questions without an answer are left out": unanswered,
-        f"{len(set(silent)):,} clips have no subtitles, and are named in {place / SILENT}: their {len(silent):,} "
-        "questions are left out": silent,
+        f"{len(silent):,} clips have no subtitles, and are named in {place / SILENT}: their {about:,} questions are "
+        "left out": about,
         f"{unasked:,} clips that no such question is about are left out": unasked,
     }
     return [line for line, count in lines.items() if count]
