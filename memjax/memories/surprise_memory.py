@@ -60,8 +60,9 @@ class SurpriseMemory(Memory):
     for long.
 
     The state is an `ops.SurpriseState` of `[Z, width // Z, width // Z]` each, float32 or wider. `momentum=False` and
-    `forgetting=False` are the paper's ablations. A stream is written in closed form, chunk by chunk; if its
-    segments are split evenly over the axis "sequence" of a mesh, between 4 devices or more, each reads its shard.
+    `forgetting=False` are the paper's ablations; without momentum the state holds none. A stream is written in closed
+    form, chunk by chunk; if its segments are split evenly over the axis "sequence" of a mesh, between 4 devices or
+    more, each reads its shard.
 
     More `memory_layers` than one, or a norm, make deep memories: perceptrons with a learned start, `M(k) = k +
     norm(MLP(k))`, whose gradients are taken where the segment began, with rates of at most `2 (1 - momentum) /
@@ -143,7 +144,7 @@ class SurpriseMemory(Memory):
 
     def initial_state(self) -> ops.SurpriseState:
         state = zero_momentum(self.start) if self.deep else empty_memory(self.memory_heads, self.width)
-        return jax.tree.map(lambda x: x.astype(self.wide), state)
+        return self._held(jax.tree.map(lambda x: x.astype(self.wide), state))
 
     def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Tokens:
         check_items(items, self.width)
@@ -163,7 +164,7 @@ class SurpriseMemory(Memory):
     def write(
         self, state: ops.SurpriseState, features: Tokens, mask: Bool[Array, "N"], *, key: Key | None = None
     ) -> tuple[ops.SurpriseState, Float[Array, ""]]:
-        return self._written(state, features, mask, len(mask)), jnp.zeros((), jnp.float32)
+        return self._held(self._written(self._whole(state), features, mask, len(mask))), jnp.zeros((), jnp.float32)
 
     def write_stream(
         self, state: ops.SurpriseState, features: Tokens, mask: Bool[Array, "T N"], *, key: Key | None = None
@@ -177,8 +178,9 @@ class SurpriseMemory(Memory):
         features, mask = (features, mask) if in_shards else replicate_over_sequence((features, mask))
         segment = mask.shape[1]
         flat, mask = jax.tree.map(lambda x: x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]), (features, mask))
+        state = self._whole(state)
         if not in_shards:
-            return self._written(state, flat, mask, segment), jnp.zeros((), jnp.float32)
+            return self._held(self._written(state, flat, mask, segment)), jnp.zeros((), jnp.float32)
 
         def one_head(state, tokens, mask):
             _, state = ops.surprise_linear_sharded(tokens.keys, *tokens, state, mask=mask, axis_name="sequence")
@@ -192,7 +194,7 @@ class SurpriseMemory(Memory):
             axis_names={"sequence"},
             check_vma=False,
         )
-        return read(state, flat, mask), jnp.zeros((), jnp.float32)
+        return self._held(read(state, flat, mask)), jnp.zeros((), jnp.float32)
 
     def slots(self, state: ops.SurpriseState) -> Slots:
         if self.deep:
@@ -201,6 +203,13 @@ class SurpriseMemory(Memory):
             read = jnp.einsum("kza,zab->kzb", self.probes, state.memory)
         read = read * jax.lax.rsqrt((read**2).mean(-1, keepdims=True) + EPSILON)
         return Slots(read.reshape(self.num_slots, -1) @ self.read_out, jnp.ones(self.num_slots, bool))
+
+    def _whole(self, state: ops.SurpriseState) -> ops.SurpriseState:
+        """With the momentum that it does not hold where there is none."""
+        return state if self.momentum else zero_momentum(state.memory)
+
+    def _held(self, state: ops.SurpriseState) -> ops.SurpriseState:
+        return state if self.momentum else ops.SurpriseState(state.memory, None)
 
     def _written(
         self, state: ops.SurpriseState, tokens: Tokens, mask: Bool[Array, "L"], segment: int

@@ -83,9 +83,11 @@ def test_a_stream_is_written_and_read_as_the_equations_say(kind):
     memory, params = made(kind)
     state, _ = jax.jit(functools.partial(memory.apply, method=memorize))(params, *stream())
     ends, slots = expected(kind)
+    assert (state.momentum is None) == (KINDS[kind].get("momentum") is False)  # no bytes for what is always 0
     for h, pair in enumerate(ends):
         for found, wanted in zip((state.memory, state.momentum), pair, strict=True):
-            assert_close([leaf[h] for leaf in jax.tree.leaves(found)], wanted, 2e-5)
+            if found is not None:
+                assert_close([leaf[h] for leaf in jax.tree.leaves(found)], wanted, 2e-5)
     assert_close(memory.apply(params, state, method="slots").values, slots, 2e-5)
 
 
