@@ -109,7 +109,7 @@ class LMM(SurpriseLayer):
         document = jnp.pad(jnp.zeros(length, int) if reset is None else jnp.cumsum(reset), (back, 0))
         if self.convolution:
             mixed = sum(
-                tap * jnp.where((document[i : i + length] == document[back:])[:, None], inputs[i : i + length], 0)
+                tap[None] * jnp.where((document[i : i + length] == document[back:])[:, None], inputs[i : i + length], 0)
                 for i, tap in enumerate(self.taps)
             )
         else:

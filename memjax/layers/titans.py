@@ -225,7 +225,7 @@ class MAC(SurpriseLayer):
             jnp.where(old[:, None, None], kept, made)
             for kept, made in zip((state.keys, state.values), both, strict=True)
         )
-        visible = jnp.tril(jnp.ones((window, window), bool)) & (old | new)
+        visible = jnp.tril(jnp.ones((window, window), bool)) & (old | new)[None]
         flat_keys, flat_values = (kept.reshape(2 * window, *kept.shape[2:]) for kept in (keys, values))
         in_front = self.split(self.of_tokens(self.in_front), 3)[1:]
         y = attend(q, q, flat_keys, flat_values, jnp.concatenate([visible, visible], axis=1), in_front)

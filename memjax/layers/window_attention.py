@@ -119,7 +119,7 @@ def preceding(length: int, seen: Int[Array, ""], reset: Bool[Array, "L"] | None)
 def rotate(x: Float[Array, "L H dh"], positions: Int[Array, "L"]) -> Float[Array, "L H dh"]:
     """Rotary positions: pairs of numbers turned by angles that grow with the position."""
     half = x.shape[-1] // 2
-    angles = positions[:, None].astype(x.dtype) * 10_000.0 ** (-jnp.arange(half, dtype=x.dtype) / half)
+    angles = positions[:, None].astype(x.dtype) * 10_000.0 ** (-jnp.arange(half, dtype=x.dtype) / half)[None]
     sin, cos = jnp.sin(angles)[:, None], jnp.cos(angles)[:, None]
     a, b = x[..., :half], x[..., half:]
     return jnp.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)

@@ -79,7 +79,8 @@ def deep_read(weights: tuple[Array, ...], scale: Float[Array, "d"] | None, q: Fl
 def layer_norm(scale: Float[Array, "d"], x: Float[Array, "*L d"]) -> Float[Array, "*L d"]:
     """Of mean 0 and variance 1, times a scale."""
     # Its own variance is a difference of squares, which loses digits.
-    return scale * jax.nn.standardize(x, variance=x.var(-1, keepdims=True), epsilon=EPSILON)
+    x = jax.nn.standardize(x, variance=x.var(-1, keepdims=True), epsilon=EPSILON)
+    return jnp.expand_dims(scale, range(x.ndim - 1)) * x  # a caller may forbid that ranks are promoted
 
 
 def zero_momentum(memory: Any) -> ops.SurpriseState:

@@ -189,7 +189,7 @@ def _rising(usage: Float[Array, "N"]) -> Int[Array, "N"]:
 
 def _unsorted(order: Int[Array, "N"], x: Float[Array, "N"]) -> Float[Array, "N"]:
     """What was sorted by `order`, back in place: a sum, for a second sort takes longer on a CPU."""
-    places = order[:, None] == jnp.arange(len(order))
+    places = order[:, None] == jnp.arange(len(order))[None]
     return jnp.where(places, x[:, None], 0).sum(0)
 
 

@@ -68,7 +68,11 @@ def checked(function: F, like: Callable | None = None, name: str = "") -> F:
         named = {key: rules[key](value, key, sizes) if key in rules else value for key, value in kwargs.items()}
         sizes.settle()
         taken = [_widened(value, sizes) for value in taken] + list(args[len(taken) :])
-        return function(*taken, **{key: _widened(value, sizes) for key, value in named.items()})
+        named = {key: _widened(value, sizes) for key, value in named.items()}
+        if jax.config.jax_numpy_rank_promotion == "allow":
+            return function(*taken, **named)
+        with jax.numpy_rank_promotion("allow"):  # a caller's "raise" is about their own code: shapes are checked above
+            return function(*taken, **named)
 
     return typing.cast(F, wrapped)
 

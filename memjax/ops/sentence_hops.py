@@ -55,7 +55,7 @@ def centred_weights(mask: Bool[Array, "N"], width: int, places: int) -> Float[Ar
     [[1.375, 0.625], [1.125, 0.875], [0.0, 0.0]]
     """
     constant, slope = _centred(mask, width, places)
-    return constant[:, None] - slope[:, None] * jnp.arange(1, width + 1) / width
+    return constant[:, None] - slope[:, None] * jnp.arange(1, width + 1, dtype=slope.dtype) / width
 
 
 @checked

@@ -73,6 +73,12 @@ def tokens(length=L, seed=0):
     return jnp.asarray(np.random.default_rng(seed).normal(size=(length, WIDTH)), jnp.float32)
 
 
+@every_layer
+def test_no_dtype_and_no_rank_is_promoted_that_was_not_said(name):
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+        jax.eval_shape(EVERY[name].apply, made(name), tokens())
+
+
 @pytest.mark.parametrize(
     ("name", "oracle"),
     [

@@ -430,10 +430,10 @@ def test_a_state_survives_being_written_as_bytes_by_flax(variant):
 
 
 @every_memory
-def test_no_dtype_is_promoted_that_was_not_said(variant):
-    """As `jax_numpy_dtype_promotion="strict"` wants it: no int32 count with a float, no bool."""
+def test_no_dtype_and_no_rank_is_promoted_that_was_not_said(variant):
+    """As a strict caller wants it: no int32 count with a float, no bool; and no vector with a matrix."""
     _, params = made(variant)
-    with jax.numpy_dtype_promotion("strict"):
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
         state, _ = run(variant, memorize).eval_shape(params, *stream())
         run(variant, "slots").eval_shape(params, state)
 

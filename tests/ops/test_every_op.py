@@ -138,6 +138,14 @@ def test_bfloat16_is_near_float64_and_the_state_stays_float32(name):
 
 
 @every_op
+def test_no_dtype_and_no_rank_is_promoted_that_was_not_said(name):
+    """A caller may forbid both, in gradients too."""
+    arrays = cast(arguments(name), jnp.float32)
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+        compiled(name).eval_shape(*arrays)
+
+
+@every_op
 def test_zeros_give_finite_values_and_gradients(name):
     params, data, aux, cotangent = arguments(name)
     no_params, no_data = jax.tree.map(np.zeros_like, (params, data))
