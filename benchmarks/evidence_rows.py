@@ -33,6 +33,7 @@ EXTENSIONS = {
     "items as embedded": "--config.model.item_scale=1 --config.memory.position_std=0.02",
 }
 ANNEALED = "--config.rehearsal.anneal_steps=4000"
+BALANCED = "--config.rehearsal.balance=1"
 # What the trials of docs/slots.md change in `rehearsal` at size `small`, one setting each, but two of one row;
 # of equal bytes the last two.
 TRIALS = {
@@ -46,6 +47,7 @@ TRIALS = {
     "answers weight half": "--config.rehearsal.answer=0.5",
     "rehearsal first": "--config.rehearsal.answer_after=1000",
     "annealed": ANNEALED,
+    "balanced": BALANCED,
     "10 slots of 128": "--config.memory.slots=10 --config.model.width=128 --config.model.item_scale=11.314",
     "40 slots of 32": "--config.memory.slots=40 --config.model.width=32 --config.model.item_scale=5.657",
 }
@@ -59,6 +61,7 @@ SMALL = {
     "rehearsal": "",
     **with_and_without({"continual": "", **dict.fromkeys(BASELINES, AS_LONG)}),
     "dnc annealed": f"{AS_LONG} {ANNEALED}",
+    "dnc balanced": f"{AS_LONG} {BALANCED}",
     **with_and_without({"dot products": DOTS}),
     "learned embeddings": OF_SAMPLER,
     "learned embeddings curriculum": f"{OF_SAMPLER} {CURRICULUM} --config.task.shortest=10 --config.training.buckets=5",
@@ -119,7 +122,7 @@ VARIANTS = {
     **{name + kind: f",memory={name}" for name in (*BASELINES, "continual") for kind in ("", " no rehearsal")},
     **{BOUNDED + kind: ",memory=surprise" for kind in ("", " no rehearsal")},
     "continual single head": ",memory=continual",
-    "dnc annealed": ",memory=dnc",
+    **dict.fromkeys(("dnc annealed", "dnc balanced"), ",memory=dnc"),
     **{f"random embeddings {name}": f",memory={name}" for name in ("continual", "surprise")},
     "continual as printed": ",memory=continual,printed=1",
     **{f"{row} as printed": ",printed=1" for row in ("rehearsal", *ABLATIONS)},

@@ -24,7 +24,7 @@ Ablations, each one override:
     --config.memory.score_gain=3          scores larger       --config.rehearsal.tied=True         as printed: no matrix
     --config.memory.write_heads=4         heads of the write  --config.rehearsal.anneal_steps=4000  fades out
     --config.model.embeddings=sampler     begin with sampler's  --config.rehearsal.answer_after=200   rehearsal first
-    --config.model.read_scores=dot        reader's: dot products
+    --config.model.read_scores=dot        reader's: dot products  --config.rehearsal.balance=1  pulls as the answer does
 """
 
 from ml_collections import ConfigDict
@@ -99,7 +99,7 @@ def get_config(arg: str = "demo") -> ConfigDict:
         fragments=5 if continual else 6, mask_ratio=0.5, deterministic=False, negatives=0, among="vocabulary"
     )
     config.rehearsal.update(sampler="random" if continual else "history", tied=False)
-    config.rehearsal.update(answer_after=0, anneal_steps=0)
+    config.rehearsal.update(answer_after=0, anneal_steps=0, balance=0.0)
     config.rehearsal.update(
         layers=2 if on_cpu else 3, heads=4, norm_slots=extended, position_std=0.12 if extended else 0.02
     )

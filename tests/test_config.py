@@ -290,6 +290,17 @@ def test_a_config_without_any_loss_is_one_line():
         tiny(rehearsal__answer_after=4)
 
 
+@pytest.mark.parametrize(
+    "other", [{"answer": 0}, {"answer_after": 1}, {"anneal_steps": 2}], ids=lambda other: [*other][0]
+)
+def test_rehearsal_is_balanced_beside_answers_of_every_step(other):
+    tiny(rehearsal__balance=0.5)
+    with pytest.raises(
+        MemjaxError, match=r"config\.rehearsal\.balance makes rehearsal pull as hard as the answer does"
+    ):
+        tiny(rehearsal__balance=0.5, **{f"rehearsal__{name}": value for name, value in other.items()})
+
+
 def test_heads_that_do_not_divide_the_width_are_one_line_without_rehearsal_too():
     with pytest.raises(MemjaxError):
         tiny(rehearsal__heads=3, rehearsal__fragments=0)

@@ -94,7 +94,7 @@ def test_every_ablation_and_extension_is_listed():
         "rehearsal.mask_ratio", "memory.encoder", "memory.update_heads", "memory.slots", "task.segment",
         "memory.normalize", "memory.momentum", "memory.forgetting", "memory.context", "memory.scores",
         "model.embeddings", "memory.score_gain", "rehearsal.tied", "rehearsal.answer_after", "memory.write_heads",
-        "rehearsal.anneal_steps", "model.read_scores",
+        "rehearsal.anneal_steps", "rehearsal.balance", "model.read_scores",
     }  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from training.tiny import random_params, tiny
 
 from memjax.experiments.prepare import prepare
 from memjax.experiments.stream_qa import RehearsalConfig, answer_objective, build, build_sampler, rehearsal_objective
+from memjax.experiments.stream_qa.gradient_balance import balanced
 from memjax.memories import Memory, Slots
 from memjax.models import MemoryModel
 from memjax.models.fragments import Fragments
@@ -314,6 +315,44 @@ def test_annealed_rehearsal_weighs_less_by_the_same_amount_with_every_step_and_t
         parts = [WEIGHTS[name] * metrics[f"{name}_loss"] for name in ("recollection", "familiarity")]
         np.testing.assert_allclose(total, whole[0] - (1 - left) * sum(parts), rtol=1e-5)
         assert metrics["rehearsing"] == left and min(parts) > 0.01
+
+
+@functools.cache
+def pulls(balance, **weights):
+    """`(loss, gradient in the memory, gradient in the rehearser)` of the first row, which is asked by text."""
+    weights = rehearsed(fragments=3, negatives=6, mask_ratio=0.4, balance=balance, **weights)
+    model, params, frozen, _ = made("random")
+    row = {name: value[:1] for name, value in batch(*CASES["random"][:2]).items()}
+    loss = jax.jit(jax.value_and_grad(lambda p: rehearsal_objective(model, weights, True, None)(p, frozen, row)[0]))
+    total, gradient = jax.device_get(loss(params))
+    return total, gradient["params"]["memory"]["into"], jax.tree.leaves(gradient["params"]["rehearser"])
+
+
+def test_balanced_rehearsal_pulls_at_the_memory_by_its_share_and_not_by_its_weights():
+    alone = pulls(0.0, recollection=0.0, familiarity=0.0)[1]
+    once, twice, heavy = pulls(1.0), pulls(2.0), pulls(1.0, recollection=13.0, familiarity=4.0)
+    np.testing.assert_allclose(once[0], pulls(0.0)[0], rtol=1e-6)  # what is minimised is told as before
+    np.testing.assert_allclose(twice[1] - alone, 2 * (once[1] - alone), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(heavy[1], once[1], rtol=1e-4, atol=1e-6)
+    for pulled, before in zip(heavy[2], once[2], strict=True):  # the rehearser learns by the weights
+        np.testing.assert_allclose(pulled, 10 * before, rtol=1e-4, atol=1e-5)  # that of keys' biases is rounding alone
+    assert np.abs(once[1] - alone).max() > 1e-3
+
+
+def test_two_uses_of_slots_pull_at_them_as_hard_as_is_asked():
+    rng = np.random.default_rng(0)
+    slots, first, second = rng.normal(size=(3, 4, 2, 5)).astype(np.float32)
+    second[1] = first[2] = 0
+
+    def loss(slots, first, second):
+        one, other = balanced(slots, 0.5)
+        return (one * first).sum() + (other * second).sum()
+
+    found = jax.vmap(jax.grad(loss))(slots, first, second)
+    for i in range(4):
+        size, other = np.linalg.norm(first[i]), np.linalg.norm(second[i])
+        wanted = first[i] + (0.5 * size / other * second[i] if other else 0)
+        np.testing.assert_allclose(found[i], wanted, rtol=1e-5, atol=1e-7)
 
 
 def test_an_experiment_minimises_what_its_config_weighs():

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from memjax.experiments.stream_qa.gradient_balance import balanced
 from memjax.experiments.stream_qa.stream_qa_config import RehearsalConfig
 from memjax.memories import Slots
 from memjax.models import HistorySampler, MemoryModel, System
@@ -37,17 +38,28 @@ def answer(model: System, params: Params, example: Example, key: Key | None = No
         example: `stream`, `mask`, `query` and, where the task has them, `candidates`, or `after`.
         key: to memorize with, in training.
     """
-    stream, mask, query = example["stream"], example["mask"], example["query"]
+    slots, aux_loss = _memorized(model, params, example, key)
+    return Answered(slots, _asked(model, params, slots, example), aux_loss)
+
+
+def _memorized(model: System, params: Params, example: Example, key: Key | None) -> tuple[Slots, Float[Array, ""]]:
+    """The slots that are asked, and the memory's own loss."""
+    stream, mask = example["stream"], example["mask"]
+    if "after" not in example:
+        return _call(model, params, "memorize", stream, mask, key=key)
+    return _call(model, params, "memorize_at", stream, mask, example["after"], key=key)
+
+
+def _asked(model: System, params: Params, slots: Slots, example: Example) -> Float[Array, "..."]:
+    """The logits of an example's question, or of all of its questions."""
 
     def ask(slots: Slots, query: Array) -> Array:
         return _call(model, params, "answer", slots, query, example.get("candidates"))
 
     if "after" not in example:
-        slots, aux_loss = _call(model, params, "memorize", stream, mask, key=key)
-        return Answered(slots, ask(slots, query), aux_loss)
-    slots, aux_loss = _call(model, params, "memorize_at", stream, mask, example["after"], key=key)
+        return ask(slots, example["query"])
     # Of the questions that come at one time, what depends on the slots alone is computed once; so are candidates.
-    return Answered(slots, jax.vmap(jax.vmap(ask, (None, 0)))(slots, query), aux_loss)
+    return jax.vmap(jax.vmap(ask, (None, 0)))(slots, example["query"])
 
 
 def _answer_metrics(logits: Array, example: Example) -> Metrics:
@@ -85,7 +97,8 @@ def rehearsal_objective(
 
     A batch has, for each example, a `key`, its `step` and what `of_other_rows` adds. `frozen` holds the sampler's
     parameters. Where rehearsal comes first, the share of steps with answers is a metric, `answering`; where it is
-    annealed, what is left of its weights is one, `rehearsing`.
+    annealed, what is left of its weights is one, `rehearsing`. Where it is balanced, its gradient on the slots is: see
+    `gradient_balance.balanced`; what the memory's own loss pulls is not counted.
 
     Args:
         model: the memory, and what stands around it.
@@ -96,15 +109,19 @@ def rehearsal_objective(
 
     def one(params: Params, frozen: Params, example: Example) -> Metrics:
         memory_key, draw_key, build_key, sample_key = jax.random.split(example["key"], 4)
-        answered = answer(model, params, example, memory_key)
-        metrics = _answer_metrics(answered.logits, example) | {"aux_loss": answered.aux_loss}
+        slots, aux_loss = _memorized(model, params, example, memory_key)
+        asked = slots
+        if rehearses and weights.balance:
+            first, second = balanced(slots.values, weights.balance)
+            asked, slots = slots._replace(values=first), slots._replace(values=second)
+        metrics = _answer_metrics(_asked(model, params, asked, example), example) | {"aux_loss": aux_loss}
         if not rehearses:
             return metrics
         if weights.answer_after:
             metrics["answering"] = (example["step"] >= weights.answer_after).astype(jnp.float32)
         if weights.anneal_steps:
             metrics["rehearsing"] = jnp.maximum(1 - example["step"] / weights.anneal_steps, 0)
-        slots, stream, mask, query = _rehearsed(answered.slots, example)
+        slots, stream, mask, query = _rehearsed(slots, example)
         if sampler is None:
             chosen, drawn = draw_anywhere(draw_key, mask, weights.fragments)
         else:

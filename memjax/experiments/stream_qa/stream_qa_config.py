@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from memjax import memories
-from memjax.checks import at_least, check_counts, check_scales, check_widths
+from memjax.checks import at_least, at_most, check_counts, check_scales, check_widths
 from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
 from memjax.config.typed import check_range, setting, typed
 from memjax.deprecated import new_names
@@ -142,6 +142,8 @@ class RehearsalConfig:
         answer_after: in how many steps at the beginning the answer's loss has no weight, so that rehearsal comes first.
         anneal_steps: in how many steps the weights of recollection and familiarity fall to 0, linearly from the first
             step on; 0 for weights that stay.
+        balance: how many times as hard as the answer rehearsal pulls at the slots of each example (the norm of their
+            gradient), whatever the losses weigh; 0 for as hard as it does.
         fragments: how many of each stream are rehearsed, 0 for no rehearsal; even with the history sampler.
         mask_ratio: the share of a fragment's items that is hidden, in (0, 1).
         sampler: "history", which is trained first and draws half of the fragments from each half of the stream; or
@@ -162,6 +164,7 @@ class RehearsalConfig:
     answer: float = 1.0
     answer_after: int = 0
     anneal_steps: int = 0
+    balance: float = 0.0
     fragments: int = 6
     mask_ratio: float = 0.5
     sampler: Literal["history", "random"] = "random"
@@ -178,7 +181,8 @@ class RehearsalConfig:
         check_counts(self, 1, "layers")
         at_least(self, 1, "heads")
         at_least(self, 0, "recollection", "familiarity", "answer", "answer_after", "anneal_steps")
-        at_least(self, 0, "fragments", "negatives")
+        at_least(self, 0, "fragments", "negatives", "balance")
+        at_most(self, 1e6, "balance")
         check_scales(self, "position_std")
 
 
@@ -263,6 +267,12 @@ def check_stream_qa(config: StreamQAConfig) -> None:
             rehearsal.answer_after < training.steps or rehearsal.answer == 0,
             f"config.rehearsal.answer_after {rehearsal.answer_after} is not below config.training.steps "
             f"{training.steps}: answers would never be learned; give fewer, or config.rehearsal.answer=0",
+        )
+        require(
+            not rehearsal.balance
+            or (rehearsal.answer > 0 and not rehearsal.answer_after and not rehearsal.anneal_steps),
+            "config.rehearsal.balance makes rehearsal pull as hard as the answer does, at every step: give it 0, or "
+            "config.rehearsal.answer above 0, answer_after=0 and anneal_steps=0",
         )
         require(
             0 < rehearsal.mask_ratio < 1, f"config.rehearsal.mask_ratio must be in (0, 1), not {rehearsal.mask_ratio}"
