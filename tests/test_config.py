@@ -291,7 +291,7 @@ def test_a_config_without_any_loss_is_one_line():
 
 
 @pytest.mark.parametrize(
-    "other", [{"answer": 0}, {"answer_after": 1}, {"anneal_steps": 2}], ids=lambda other: [*other][0]
+    "other", [{"answer": 0}, {"answer_after": 1}, {"anneal_steps": 2}], ids=lambda other: next(iter(other))
 )
 def test_rehearsal_is_balanced_beside_answers_of_every_step(other):
     tiny(rehearsal__balance=0.5)
