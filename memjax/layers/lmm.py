@@ -12,11 +12,13 @@ from memjax.layers.head_memory import HeadMemory
 from memjax.layers.stream_state import check_documents, checked_state, checked_stream, persistent_tokens
 from memjax.layers.surprise_settings import SurpriseLayer
 from memjax.memories.surprise_memory import EPSILON
+from memjax.ops.exportable import exportable
 from memjax.typing import Array, Bool, Float, Int
 
 TAPS = 4  # tokens that the convolution spans
 
 
+@exportable
 class SurpriseLayerState(NamedTuple):
     """The memory of every head, and the last inputs of the convolution."""
 

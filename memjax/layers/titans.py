@@ -16,11 +16,13 @@ from memjax.layers.surprise_settings import SurpriseLayer
 from memjax.layers.window_attention import WindowAttention, WindowState, attend
 from memjax.memories.memory import scan_module
 from memjax.memories.surprise_memory import EPSILON
+from memjax.ops.exportable import exportable
 from memjax.typing import Array, Bool, Float, Int
 
 SMALL_READ = 1e-3  # mean square of what is read below which a norm does not enlarge it: an almost empty memory's
 
 
+@exportable
 class BothState(NamedTuple):
     """Of attention and of the memory beside it or before it."""
 
@@ -126,6 +128,7 @@ class MAL(SurpriseLayer):
         return remembered + attended, BothState(attention, memory)
 
 
+@exportable
 class ContextState(NamedTuple):
     """The memory, whose anchor is what it was before the unfinished segment, and what attention has seen of that."""
 

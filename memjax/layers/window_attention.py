@@ -10,11 +10,13 @@ import jax.numpy as jnp
 from memjax.checks import at_least, check_whole
 from memjax.errors import require
 from memjax.layers.stream_state import check_documents, checked_stream, persistent_tokens
+from memjax.ops.exportable import exportable
 from memjax.typing import Any, Array, Bool, Float, Int
 
 FAR = -1e30  # a score that no softmax sees; -inf would be NaN where nothing may be seen
 
 
+@exportable
 class WindowState(NamedTuple):
     """Keys and values of the last W tokens, the newest last, and how many of them there are."""
 

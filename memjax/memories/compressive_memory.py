@@ -11,9 +11,11 @@ from memjax.checks import at_least
 from memjax.errors import require
 from memjax.memories.encoders import EPSILON, FeedForward
 from memjax.memories.memory import Memory, Slots, check_features, check_items
+from memjax.ops.exportable import exportable
 from memjax.typing import Any, Array, Bool, Float, Key
 
 
+@exportable
 class CompressiveState(NamedTuple):
     """Of each level, R segments of N hidden states, then what was compressed; newest last. Masks are 1 or 0.
 

@@ -14,9 +14,11 @@ from memjax.memories.eviction import BaseView
 from memjax.memories.memn2n import encode_bags
 from memjax.memories.memory import Memory, Slots, check_features
 from memjax.memories.policies import policies
+from memjax.ops.exportable import exportable
 from memjax.typing import Any, Array, Bool, Float, Key
 
 
+@exportable
 class Retained(NamedTuple):
     """The rows that were kept, oldest first, and with each what the policy keeps and when it was last attended to.
 

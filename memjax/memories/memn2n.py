@@ -10,9 +10,11 @@ from memjax import ops
 from memjax.checks import at_least
 from memjax.errors import require
 from memjax.memories.memory import Memory, Slots, check_features, replicate_over_sequence
+from memjax.ops.exportable import exportable
 from memjax.typing import Any, Array, Bool, Float, Key
 
 
+@exportable
 class Rows(NamedTuple):
     """The last K segments, newest last; `filled` is 1 for those that there are."""
 

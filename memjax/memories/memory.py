@@ -12,10 +12,12 @@ from jax.sharding import PartitionSpec
 
 from memjax.errors import MemjaxError, require
 from memjax.ops.checked import checked
+from memjax.ops.exportable import exportable
 from memjax.ops.recurrence import carry_like
 from memjax.typing import Any, Array, Bool, Float, Key, PyTree, Shaped, State
 
 
+@exportable
 class Slots(NamedTuple):
     """What any reader or rehearser sees of a memory: K vectors, and which of them hold something.
 

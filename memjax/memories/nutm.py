@@ -8,11 +8,13 @@ from memjax import ops
 from memjax.errors import require
 from memjax.memories.controlled import ControlledMemory
 from memjax.memories.controlled_core import NUTMCore
+from memjax.ops.exportable import exportable
 from memjax.typing import Array, Float, Key
 
 DECAY = 0.9  # of the penalty, from one item to the next
 
 
+@exportable
 class NUTMState(NamedTuple):
     """The DNC, and the weight of the penalty that the next item pays."""
 

@@ -13,9 +13,11 @@ from memjax.errors import require
 from memjax.memories.encoders import GRUEncoder, TransformerEncoder
 from memjax.memories.memory import Memory, Slots, check_items, replicate_over_sequence
 from memjax.memories.weights import additive_params, dot_params, gru_params
+from memjax.ops.exportable import exportable
 from memjax.typing import Any, Array, Bool, Float, Key, State, WriteNormalize
 
 
+@exportable
 class ContextState(NamedTuple):
     """The state of a memory with `context`.
 

@@ -7,12 +7,14 @@ import jax.numpy as jnp
 
 from memjax.errors import require
 from memjax.ops.checked import checked
+from memjax.ops.exportable import exportable
 from memjax.ops.recurrence import as_column
 from memjax.typing import Array, Float, Int, PyTree, Shaped
 
 Entry = PyTree[Shaped[Array, "..."]]
 
 
+@exportable
 class Buffer(NamedTuple):
     """The first `filled` of N entries are there, oldest first.
 

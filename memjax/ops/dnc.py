@@ -10,10 +10,12 @@ from memjax.ops.addressing import allocation_weights, content_weights, erase_and
 from memjax.ops.axes import Axes
 from memjax.ops.checked import checked
 from memjax.ops.controller import ExternalParams, interface, lstm_step, split_interface
+from memjax.ops.exportable import exportable
 from memjax.ops.recurrence import saved
 from memjax.typing import Annotated, Array, Float, FloatDtype
 
 
+@exportable
 class DNCState(NamedTuple):
     """Controller and memory between two items.
 
@@ -187,6 +189,7 @@ def _dot(left: Array, right: Array) -> Array:
     return jnp.matmul(left, right, precision="highest")
 
 
+@exportable
 class BlocksState(NamedTuple):
     """Controller and B blocks of memory between two items.
 

@@ -10,6 +10,7 @@ from memjax.ops.attention import accumulated
 from memjax.ops.axes import Axes
 from memjax.ops.checked import checked
 from memjax.ops.controller import InterfaceParams, LSTMParams, interface, lstm_inputs, lstm_step, split_interface
+from memjax.ops.exportable import exportable
 from memjax.ops.gru import GRUParams, update_from_gates
 from memjax.ops.ntm import EMPTY
 from memjax.typing import Annotated, Array, Float, FloatDtype
@@ -45,6 +46,7 @@ class MIMNInputs(NamedTuple):
     channel: Float[Array, "*axes W3"]
 
 
+@exportable
 class MIMNState(NamedTuple):
     """Controller, memory and channels between two items.
 

@@ -10,12 +10,14 @@ from memjax.ops.addressing import content_weights, erase_and_add, sharpen_weight
 from memjax.ops.axes import Axes
 from memjax.ops.checked import checked
 from memjax.ops.controller import ExternalParams, interface, lstm_step, split_interface
+from memjax.ops.exportable import exportable
 from memjax.typing import Annotated, Array, Float, FloatDtype
 
 SHIFTS = 3  # to the row before, to the same, to the row after
 EMPTY = 1e-6  # what every number of a new memory is: a constant, as small as can be told from 0
 
 
+@exportable
 class NTMState(NamedTuple):
     """Controller and memory between two items.
 

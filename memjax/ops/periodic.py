@@ -6,11 +6,13 @@ import jax.numpy as jnp
 
 from memjax.ops.axes import Axes
 from memjax.ops.checked import checked
+from memjax.ops.exportable import exportable
 from memjax.ops.gru import GRUParams, gru_scan
 from memjax.ops.rows import newest_rows
 from memjax.typing import Annotated, Array, Bool, Float
 
 
+@exportable
 class PeriodicState(NamedTuple):
     """K layers between two items.
 

@@ -7,6 +7,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import export
 
 from memjax.errors import MemjaxError, require
 from memjax.ops.axes import ONE_FOR_ALL
@@ -33,6 +34,15 @@ class SurpriseState:
     momentum: PyTree
     anchor: PyTree | None = None
     within: Any = None  # a number of a pytree: at times a placeholder, as other leaves
+
+
+export.register_pytree_node_serialization(  # no named tuple, which `exportable` is for
+    SurpriseState,
+    serialized_name="memjax.ops.SurpriseState",
+    serialize_auxdata=lambda _: b"",
+    deserialize_auxdata=lambda _: (),
+    from_children=lambda _, fields: SurpriseState(*fields),
+)
 
 
 def check_gates(gates: dict[str, Array], mask: Array | None) -> None:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from memjax.ops.axes import Axes
 from memjax.ops.checked import checked
+from memjax.ops.exportable import exportable
 from memjax.typing import Annotated, Array, Float
 
 EPSILON = 1e-6
@@ -45,6 +46,7 @@ class TwoMemoryParams(NamedTuple):
     blend: Float[Array, ""]
 
 
+@exportable
 class TwoMemoryState(NamedTuple):
     """The two memories between two items.
 

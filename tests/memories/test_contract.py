@@ -9,6 +9,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 from flax import nnx, serialization
+from jax import export
 from oracles.checking import assert_close, assert_finite, assert_same, cast
 
 from memjax import functional, memories
@@ -419,6 +420,39 @@ def test_parameters_and_state_survive_a_checkpoint(variant, tmp_path):
     assert_same(restored, kept)
     went_on = write(restored["params"], items[2:], mask[2:], state=restored["state"])
     assert_close(went_on[0], write(params, items, mask)[0], 1e-5)
+
+
+@functools.cache
+def kept(variant):
+    """What writes on any number of streams and shows their slots, as `jax.export` writes it down."""
+    memory, params = made(variant)
+
+    def one(params, state, items, mask):
+        state, _ = memory.apply(params, items, mask, state=state, method=memorize)
+        return state, memory.apply(params, state, method="slots")
+
+    (streams,) = export.symbolic_shape("streams")
+    arguments = (run(variant, "initial_state").eval_shape(params), *map(np.asarray, stream()))
+    many = jax.tree.map(lambda x: jax.ShapeDtypeStruct((streams, *x.shape), x.dtype), arguments)
+    return export.export(jax.jit(jax.vmap(one, (None, 0, 0, 0))))(params, *many).serialize()
+
+
+@every_memory
+def test_what_writes_and_shows_any_number_of_streams_can_be_kept_as_bytes(variant):
+    assert str(export.deserialize(kept(variant)).in_avals[-1].shape[0]) == "streams"
+
+
+@pytest.mark.parametrize("variant", ["rehearsal, in context, by both scores", "surprise, deep", "dnc"])
+def test_what_was_kept_as_bytes_writes_as_the_memory_does(variant):
+    _, params = made(variant)
+    start = run(variant, "initial_state")(params)
+    items, masks, _ = batch()
+    starts = jax.tree.map(lambda x: jnp.broadcast_to(x, (2, *x.shape)), start)
+    state, slots = export.deserialize(kept(variant)).call(params, starts, items[:2], masks[:2])
+    for i in range(2):
+        expected, _ = run(variant, memorize)(params, items[i], masks[i])
+        assert_close(jax.tree.map(lambda x, i=i: x[i], state), expected, 1e-5)
+        assert_close(slots.values[i], run(variant, "slots")(params, expected).values, 1e-5)
 
 
 @every_memory
