@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax import ops
-from memjax.checks import at_least
+from memjax.checks import at_least, check_multiple
 from memjax.errors import require
 from memjax.memories.encoders import EPSILON, FeedForward
 from memjax.memories.memory import Memory, Slots, check_features, check_items
@@ -75,7 +75,7 @@ class CompressiveMemory(Memory):
 
     def validate(self) -> None:
         at_least(self, 1, "num_slots", "width", "segment", "layers", "heads", "rate", "recent")
-        require(self.width % self.heads == 0, f"width {self.width} must be a multiple of heads {self.heads}")
+        check_multiple(self, "width", "heads")
         least = self.recent * -(-self.segment // self.rate)
         require(
             self.num_slots >= least,

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax import ops
-from memjax.checks import at_least
+from memjax.checks import at_least, check_multiple
 from memjax.errors import require
 from memjax.memories.controlled import ControlledMemory
 from memjax.memories.controlled_core import ControlledCore
@@ -72,7 +72,7 @@ class DMSDNC(ControlledMemory):
 
     def validate(self) -> None:
         at_least(self, 1, "blocks")
-        require(self.num_slots % self.blocks == 0, f"slots {self.num_slots} must be a multiple of blocks {self.blocks}")
+        check_multiple(self, "num_slots", "blocks")
         super().validate()
         require(0 <= self.refresh <= 1, f"refresh must be in [0, 1], not {self.refresh}")
 
