@@ -83,7 +83,7 @@ class DMSDNC(ControlledMemory):
         self.reconstruct = self.param("say_again", nn.initializers.lecun_normal(), (output, self.width))
 
     def core(self) -> BlocksCore:
-        return BlocksCore.of(self, self.num_slots // self.blocks, blocks=self.blocks)
+        return BlocksCore.of(self, self.num_slots // self.blocks)
 
     def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Refreshed:
         return Refreshed(super().encode(items, mask), jnp.where(mask[..., None], items, 0))

@@ -56,7 +56,7 @@ class NUTM(ControlledMemory):
         check_penalties(self, "key_penalty")
 
     def core(self) -> NUTMCore:
-        return NUTMCore.of(self, self.num_slots, programs=self.programs, program_width=self.program_width)
+        return NUTMCore.of(self, self.num_slots)
 
     def initial_state(self) -> NUTMState:
         return NUTMState(self.core().start(), jnp.asarray(self.key_penalty, jnp.float32))
