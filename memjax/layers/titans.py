@@ -16,6 +16,7 @@ from memjax.layers.surprise_settings import SurpriseLayer
 from memjax.layers.window_attention import WindowAttention, WindowState, attend
 from memjax.memories.memory import scan_module
 from memjax.memories.surprise_memory import EPSILON
+from memjax.ops.recurrence import tree_where
 from memjax.typing import Array, Bool, Float, Int
 
 SMALL_READ = 1e-3  # mean square of what is read below which a norm does not enlarge it: an almost empty memory's
@@ -225,7 +226,7 @@ class MAC(Windowed):
         out, (memory, recent) = self.memory.part(y, state.memory, new, state.filled)
         filled = state.filled + new.sum(dtype=state.filled.dtype)
         full = filled == window
-        anchor = jax.tree.map(lambda now, then: jnp.where(full, now, then), memory.memory, before)
+        anchor = tree_where(full, memory.memory, before)
         memory = ops.SurpriseState(memory.memory, memory.momentum, anchor)
         state = ContextState(SurpriseLayerState(memory, recent), keys, values, jnp.where(full, 0, filled))
         return state, out

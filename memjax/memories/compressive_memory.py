@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 
 from memjax import ops
@@ -11,6 +10,7 @@ from memjax.checks import at_least, check_multiple
 from memjax.errors import require
 from memjax.memories.encoders import EPSILON, FeedForward
 from memjax.memories.memory import Memory, Slots, check_features, check_items
+from memjax.ops.recurrence import tree_where
 from memjax.typing import Any, Array, Bool, Float, Key
 
 
@@ -138,7 +138,7 @@ class CompressiveMemory(Memory):
         levels, aux_loss = self.run_layers(state, jnp.where(mask[:, None], x, 0), mask)
         written = self.pushed(state, levels, mask)
         real = mask.any()
-        return jax.tree.map(lambda new, old: jnp.where(real, new, old), written, state), jnp.where(real, aux_loss, 0)
+        return tree_where(real, written, state), jnp.where(real, aux_loss, 0)
 
     def run_layers(
         self, state: CompressiveState, x: Float[Array, "N d"], mask: Bool[Array, "N"]

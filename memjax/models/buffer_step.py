@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from memjax import ops
 from memjax.memories.eviction import BaseView
+from memjax.ops.recurrence import tree_where
 from memjax.typing import Any, Array, Bool, Float, Int, Key
 
 
@@ -84,5 +84,5 @@ def buffer_step(
     did = Did(reader.evictor.acts(full), choice.log_prob, choice.entropy, reader.value_head(critic)[0])
     written, nothing = eviction.write()
     after = Carry(written, nothing, critic, carry.step + 1)
-    after = jax.tree.map(lambda new, old: jnp.where(real, new, old), after, carry)
+    after = tree_where(real, after, carry)
     return after, did, jnp.where(full, choice.probabilities[:size], 0.0)
