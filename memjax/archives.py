@@ -129,6 +129,19 @@ def tar_member(archive: tarfile.TarFile, member: tarfile.TarInfo, budget: Budget
     return data
 
 
+def tar_files(path: Path, pattern: str | re.Pattern) -> Iterator[tuple[str, bytes]]:
+    """Of a tar archive, in its order, the files whose names match a pattern, with what they hold; no links.
+
+    Raises:
+        MemjaxError: as of `tar_member`.
+    """
+    budget = Budget(path)
+    with opened_tar(path) as archive:
+        for member in archive:
+            if member.isfile() and re.fullmatch(pattern, member.name):
+                yield member.name, tar_member(archive, member, budget) or b""
+
+
 def zip_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, budget: Budget) -> bytes:
     """The bytes of a member: never more than it says beforehand.
 

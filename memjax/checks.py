@@ -63,6 +63,27 @@ def check_scales(sizes: Any, *names: str) -> None:
         require(0 < scale <= 1e6, f"{name} must be above 0 and at most 1e6, not {scale}")
 
 
+def check_penalties(sizes: Any, *names: str) -> None:
+    """Raises `MemjaxError` unless these fields, weights of losses, are from 0 to a million."""
+    for name in names:
+        weight = getattr(sizes, name)
+        require(0 <= weight <= 1e6, f"{name} must be from 0 to 1e6, not {weight}")
+
+
+def check_shares(sizes: Any, *names: str) -> None:
+    """Raises `MemjaxError` unless these fields are at least 0 and below 1."""
+    for name in names:
+        require(0 <= getattr(sizes, name) < 1, f"{name} must be in [0, 1), not {getattr(sizes, name)}")
+
+
+def check_multiple(sizes: Any, name: str, *parts: str) -> None:
+    """Raises `MemjaxError` unless a field is a multiple of some others."""
+    whole, said = getattr(sizes, name), name.removeprefix("num_")
+    for part in parts:
+        own = getattr(sizes, part)
+        require(whole % own == 0, f"{said} {whole} must be a multiple of {part} {own}")
+
+
 def check_widths(sizes: Any, *names: str) -> None:
     """Fields must be from 1 to `LARGEST_WIDTH`.
 

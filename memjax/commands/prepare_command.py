@@ -1,6 +1,7 @@
 """`memjax prepare`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from absl import flags
@@ -77,31 +78,21 @@ def _activitynet(values: flags.FlagValues) -> None:
     print(f"memjax train --config=configs/files.py:{folder}")
 
 
-def _narrativeqa(values: flags.FlagValues) -> None:
-    source = getattr(values, "from")
-    require(source, "name NarrativeQA's folder: memjax prepare narrativeqa --from=FOLDER")
-    _say(narrativeqa.prepare(Path(source), Path(values.data_dir)), "documents")
-    print(f"memjax train --config=configs/stories.py:narrativeqa --data_dir={values.data_dir}")
-
-
-def _tvqa(values: flags.FlagValues) -> None:
-    source = getattr(values, "from")
-    require(source, "name TVQA's folder: memjax prepare tvqa --from=FOLDER")
-    _say(tvqa.prepare(Path(source), Path(values.data_dir)), "clips")
-    print(f"memjax train --config=configs/dialogues.py:tvqa --data_dir={values.data_dir}")
-
-
-def _say(copied: Copied, what: str) -> None:
+def _copied(prepare: Callable[[Path, Path], Copied], name: str, what: str, file: str, values: flags.FlagValues) -> None:
+    source, short = getattr(values, "from"), name.lower()
+    require(source, f"name {name}'s folder: memjax prepare {short} --from=FOLDER")
+    copied = prepare(Path(source), Path(values.data_dir))
     for split, count in copied.streams.items():
         print(f"{split:<6} {count:>7,} {what} {copied.questions[split]:>7,} questions")
     for line in copied.left_out:
         print(line)
+    print(f"memjax train --config=configs/{file}.py:{short} --data_dir={values.data_dir}")
 
 
 # What is prepared, and which flags it has for itself.
-PREPARED = {
+PREPARED: dict[str, tuple[Callable[[flags.FlagValues], None], set[str]]] = {
     "babi": (_babi, {"extra"}),
     "activitynet": (_activitynet, {"features", "frames"}),
-    "narrativeqa": (_narrativeqa, set[str]()),
-    "tvqa": (_tvqa, set[str]()),
+    "narrativeqa": (partial(_copied, narrativeqa.prepare, "NarrativeQA", "documents", "stories"), set()),
+    "tvqa": (partial(_copied, tvqa.prepare, "TVQA", "clips", "dialogues"), set()),
 }

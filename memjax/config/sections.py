@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from memjax.checks import at_least, at_most
+from memjax.checks import at_least, at_most, check_multiple
 from memjax.errors import require
 
 LARGEST_BATCH = 2**20
@@ -75,10 +75,7 @@ class TrainingConfig:
         )  # fmt: skip
         at_least(self, 0, "seed")
         at_most(self, LARGEST_BATCH, "batch_size")
-        require(
-            self.batch_size % self.microbatches == 0,
-            f"batch_size {self.batch_size} must be a multiple of microbatches {self.microbatches}",
-        )
+        check_multiple(self, "batch_size", "microbatches")
 
 
 @dataclass(frozen=True)

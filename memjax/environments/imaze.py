@@ -50,6 +50,11 @@ def _imaze(length: int, limit: int) -> Mazes:
     objects[:, length, 5] = 2, 5
     starts = np.zeros((2, length + 2, 7), bool)
     starts[:, 1, 3] = True
-    grids = np.stack([walls, walls]), objects, starts, np.full(2, limit, np.int32)
+    return of_indicators(np.stack([walls, walls]), objects, starts, limit)
+
+
+def of_indicators(walls: np.ndarray, objects: np.ndarray, starts: np.ndarray, limit: int) -> Mazes:
+    """Mazes with the kinds of objects above, all of one limit."""
+    grids = walls, objects, starts, np.full(len(walls), limit, np.int32)
     kinds = np.array(COLOURS, np.int32), np.array(REWARDS, np.float32), np.array(ENDS)
     return Mazes(*jax.device_put((*grids, *kinds)))

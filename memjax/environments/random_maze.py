@@ -1,9 +1,8 @@
 """Random mazes with one indicator, like those of Oh et al. (2016): as many as one wants, none of theirs."""
 
-import jax
 import numpy as np
 
-from memjax.environments.imaze import COLOURS, ENDS, REWARDS
+from memjax.environments.imaze import of_indicators
 from memjax.environments.maze import Mazes
 from memjax.errors import require, require_count
 
@@ -65,9 +64,7 @@ def random_mazes(count: int, seed: int = 0) -> Mazes:
     yellow = (rng.random(count) < 0.5)[:, None, None]
     sign = corridor & ~start
     objects = red * 1 + cyan * 2 + sign * 3 + (red | cyan | sign) * np.where(yellow, 0, 3)
-    grids = ~free, objects.astype(np.int32), start, np.full(count, LIMIT, np.int32)
-    kinds = np.array(COLOURS, np.int32), np.array(REWARDS, np.float32), np.array(ENDS)
-    return Mazes(*jax.device_put((*grids, *kinds)))
+    return of_indicators(~free, objects.astype(np.int32), start, LIMIT)
 
 
 def _draw(rng: np.random.Generator, likely: np.ndarray) -> np.ndarray:

@@ -56,7 +56,7 @@ class Family(NamedTuple):
     @property
     def systems(self) -> tuple[str, ...]:
         """What `config.system` may be."""
-        return typing.get_args(typing.get_type_hints(self.config)["system"])
+        return choices(self.config, "system")
 
 
 def choices(section: type, field: str) -> tuple[str, ...]:

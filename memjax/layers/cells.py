@@ -90,7 +90,7 @@ class NTMCell(ExternalCell):
     read_first: bool = False
 
     def core(self) -> NTMCore:
-        return NTMCore.of(self, self.rows, read_first=self.read_first)
+        return NTMCore.of(self, self.rows)
 
 
 class DNCCell(ExternalCell):
@@ -144,4 +144,4 @@ class NUTMCell(DNCCell):
     program_width: int = 16
 
     def core(self) -> NUTMCore:
-        return NUTMCore.of(self, self.rows, programs=self.programs, program_width=self.program_width)
+        return NUTMCore.of(self, self.rows)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax.memories.memory import scan_module
+from memjax.ops.recurrence import tree_where
 from memjax.typing import Array, Bool, Float, State
 
 L = TypeVar("L", bound=nn.Module)
@@ -36,7 +37,7 @@ def by_token(
 
     def step(layer: L, carry: tuple[State, State], inputs: tuple[Array, Array]) -> tuple:
         (state, fresh), (token, begins) = carry, inputs
-        state = jax.tree.map(lambda new, old: jnp.where(begins, new, old), fresh, state)
+        state = tree_where(begins, fresh, state)
         out, state = read(layer, token[None], state)
         return (state, fresh), out[0]
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, TypeVar
 import flax.linen as nn
 import jax.numpy as jnp
 
-from memjax.checks import at_least, check_scales, check_whole, one_of
+from memjax.checks import at_least, check_multiple, check_scales, check_whole, one_of
 from memjax.deprecated import old_keyword
 from memjax.errors import require
 from memjax.ops.surprise_losses import SLOPES, LossName
@@ -103,7 +103,7 @@ class SurpriseSettings:
         check_whole(self, "width", "heads", "persistent", "chunk", "memory_layers", "expansion")
         at_least(self, 1, "width", "heads", "chunk")
         at_least(self, 0, "persistent")
-        require(self.width % self.heads == 0, f"width {self.width} must be a multiple of heads {self.heads}")
+        check_multiple(self, "width", "heads")
         check_scales(self, "time_constant")
         one_of(self, GRADIENTS, "gradient_at")
         one_of(self, DECAYS, "decay")

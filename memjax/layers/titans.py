@@ -17,6 +17,7 @@ from memjax.layers.window_attention import WindowAttention, WindowState, attend
 from memjax.memories.memory import scan_module
 from memjax.memories.surprise_memory import EPSILON
 from memjax.ops.exportable import exportable
+from memjax.ops.recurrence import tree_where
 from memjax.typing import Array, Bool, Float, Int
 
 SMALL_READ = 1e-3  # mean square of what is read below which a norm does not enlarge it: an almost empty memory's
@@ -30,24 +31,43 @@ class BothState(NamedTuple):
     memory: SurpriseLayerState
 
 
-def check_window(layer: nn.Module) -> None:
-    """Raises `MemjaxError` unless a layer's window is a number of tokens."""
-    check_whole(layer, "window")
-    at_least(layer, 1, "window")
+class Windowed(SurpriseLayer):
+    """A memory with attention over a window of tokens."""
+
+    window: int
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_whole(self, "window")
+        at_least(self, 1, "window")
 
 
-def _both(layer: nn.Module, x: Array, state: BothState | None) -> BothState:
-    checked_stream(layer, x, None, None)
-    require(state is None or isinstance(state, BothState), f"this state is another layer's: {type(state).__name__}")
-    return layer.initial_state() if state is None else state
+class Both(Windowed):
+    """What MAG and MAL have in common: attention, an LMM, and persistent tokens before both."""
+
+    def setup(self):
+        self.attention = WindowAttention(self.width, self.heads, self.window, dtype=self.dtype)
+        self.memory = LMM.of(self, persistent=0)
+        self.in_front = persistent_tokens(self, self.persistent, self.width)
+
+    def initial_state(self) -> BothState:
+        return BothState(self.attention.initial_state(), self.memory(self.in_front)[1])
+
+    def begun(self, x: Array, state: BothState | None, reset: Array | None) -> BothState:
+        """The state to go on from, once all that was given is checked."""
+        checked_stream(self, x, None, None)
+        require(state is None or isinstance(state, BothState), f"this state is another layer's: {type(state).__name__}")
+        state = self.initial_state() if state is None else state
+        check_documents(reset, len(x))
+        return state
+
+    def remembered(self, x: Array, state: BothState, reset: Array | None) -> tuple[Array, SurpriseLayerState]:
+        """What the memory says; where documents begin in it, it is what it was behind the persistent tokens."""
+        fresh = self.memory(self.in_front)[1] if reset is not None and self.persistent else None
+        return self.memory(x, state.memory, reset=reset, fresh=fresh)
 
 
-def _fresh(layer: "MAG | MAL", reset: Array | None) -> SurpriseLayerState | None:
-    """What the memory is behind the layer's persistent tokens, where documents begin in it; else None."""
-    return layer.memory(layer.in_front)[1] if reset is not None and layer.persistent else None
-
-
-class MAG(SurpriseLayer):
+class MAG(Both):
     """Memory as a gate: `rmsnorm(attention(x)) * silu(rmsnorm(LMM(x)))`, attention over a sliding window.
 
     Source: Titans (2501.00663), 4.2: both outputs normalised with learned weights, then gated together; on the
@@ -61,33 +81,21 @@ class MAG(SurpriseLayer):
         persistent: how many learned tokens stand before both.
     """
 
-    window: int
-
-    def __post_init__(self):
-        super().__post_init__()
-        check_window(self)
-
     def setup(self):
-        self.attention = WindowAttention(self.width, self.heads, self.window, dtype=self.dtype)
-        self.memory = LMM.of(self, persistent=0)
+        super().setup()
         self.norms = [nn.RMSNorm(EPSILON, dtype=self.dtype) for _ in "ab"]
-        self.in_front = persistent_tokens(self, self.persistent, self.width)
-
-    def initial_state(self) -> BothState:
-        return BothState(self.attention.initial_state(), self.memory(self.in_front)[1])
 
     def __call__(
         self, x: Float[Array, "L d"], state: BothState | None = None, *, reset: Bool[Array, "L"] | None = None
     ) -> tuple[Float[Array, "L d"], BothState]:
         """What comes out for every token, and the state; reset: as of `LMM`."""
-        state = _both(self, x, state)
-        check_documents(reset, len(x))
+        state = self.begun(x, state, reset)
         attended, attention = self.attention(x, state.attention, self.in_front, reset=reset)
-        remembered, memory = self.memory(x, state.memory, reset=reset, fresh=_fresh(self, reset))
+        remembered, memory = self.remembered(x, state, reset)
         return self.norms[0](attended) * nn.silu(self.norms[1](remembered)), BothState(attention, memory)
 
 
-class MAL(SurpriseLayer):
+class MAL(Both):
     """Memory as a layer: `m = LMM(x)`, `out = m + attention(rmsnorm(x + m))`, attention over a sliding window.
 
     Source: Titans (2501.00663), 4.3, Eq. 29 to 31, where attention reads the memory's bare output; the residuals and
@@ -101,28 +109,16 @@ class MAL(SurpriseLayer):
         persistent: how many learned tokens stand before both.
     """
 
-    window: int
-
-    def __post_init__(self):
-        super().__post_init__()
-        check_window(self)
-
     def setup(self):
-        self.attention = WindowAttention(self.width, self.heads, self.window, dtype=self.dtype)
-        self.memory = LMM.of(self, persistent=0)
+        super().setup()
         self.norm = nn.RMSNorm(EPSILON, dtype=self.dtype)
-        self.in_front = persistent_tokens(self, self.persistent, self.width)
-
-    def initial_state(self) -> BothState:
-        return BothState(self.attention.initial_state(), self.memory(self.in_front)[1])
 
     def __call__(
         self, x: Float[Array, "L d"], state: BothState | None = None, *, reset: Bool[Array, "L"] | None = None
     ) -> tuple[Float[Array, "L d"], BothState]:
         """What comes out for every token, and the state; reset: as of `LMM`."""
-        state = _both(self, x, state)
-        check_documents(reset, len(x))
-        remembered, memory = self.memory(x, state.memory, reset=reset, fresh=_fresh(self, reset))
+        state = self.begun(x, state, reset)
+        remembered, memory = self.remembered(x, state, reset)
         in_front = self.norm(self.in_front + self.memory(self.in_front)[0])
         attended, attention = self.attention(self.norm(x + remembered), state.attention, in_front, reset=reset)
         return remembered + attended, BothState(attention, memory)
@@ -138,7 +134,7 @@ class ContextState(NamedTuple):
     filled: Int[Array, ""]
 
 
-class MAC(SurpriseLayer):
+class MAC(Windowed):
     """Memory as a context: attention over `[persistent | h | x]` of a segment, its output written and read again.
 
     For segments of `window` tokens: `h_t = rmsnorm(M(x_t W_q))`, M as it was before the segment; `y = x + attention`,
@@ -155,11 +151,8 @@ class MAC(SurpriseLayer):
         persistent: how many learned tokens stand before all.
     """
 
-    window: int
-
     def __post_init__(self):
         super().__post_init__()
-        check_window(self)
         require(
             self.gradient_at == "token" or self.chunk == self.window,
             f"chunk {self.chunk} must be window {self.window} for MAC with gradient_at=chunk, whose chunk is a segment",
@@ -236,7 +229,7 @@ class MAC(SurpriseLayer):
         out, (memory, recent) = self.memory.part(y, state.memory, new, state.filled)
         filled = state.filled + new.sum(dtype=state.filled.dtype)
         full = filled == window
-        anchor = jax.tree.map(lambda now, then: jnp.where(full, now, then), memory.memory, before)
+        anchor = tree_where(full, memory.memory, before)
         memory = ops.SurpriseState(memory.memory, memory.momentum, anchor)
         state = ContextState(SurpriseLayerState(memory, recent), keys, values, jnp.where(full, 0, filled))
         return state, out

@@ -3,15 +3,15 @@
 from typing import NamedTuple
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 
 from memjax import ops
-from memjax.checks import at_least
+from memjax.checks import at_least, check_multiple
 from memjax.errors import require
 from memjax.memories.encoders import EPSILON, FeedForward
 from memjax.memories.memory import Memory, Slots, check_features, check_items
 from memjax.ops.exportable import exportable
+from memjax.ops.recurrence import tree_where
 from memjax.typing import Any, Array, Bool, Float, Key
 
 
@@ -77,7 +77,7 @@ class CompressiveMemory(Memory):
 
     def validate(self) -> None:
         at_least(self, 1, "num_slots", "width", "segment", "layers", "heads", "rate", "recent")
-        require(self.width % self.heads == 0, f"width {self.width} must be a multiple of heads {self.heads}")
+        check_multiple(self, "width", "heads")
         least = self.recent * -(-self.segment // self.rate)
         require(
             self.num_slots >= least,
@@ -140,7 +140,7 @@ class CompressiveMemory(Memory):
         levels, aux_loss = self.run_layers(state, jnp.where(mask[:, None], x, 0), mask)
         written = self.pushed(state, levels, mask)
         real = mask.any()
-        return jax.tree.map(lambda new, old: jnp.where(real, new, old), written, state), jnp.where(real, aux_loss, 0)
+        return tree_where(real, written, state), jnp.where(real, aux_loss, 0)
 
     def run_layers(
         self, state: CompressiveState, x: Float[Array, "N d"], mask: Bool[Array, "N"]

@@ -1,9 +1,8 @@
 """Continual Memory (Zhang et al. 2021): the predecessor of Rehearsal Memory, with a multi-head gated update."""
 
 from memjax import ops
-from memjax.checks import at_least
+from memjax.checks import at_least, check_multiple
 from memjax.deprecated import old_keyword
-from memjax.errors import require
 from memjax.memories.rehearsal import RehearsalMemory
 from memjax.memories.weights import multi_head_gru_params
 
@@ -42,10 +41,8 @@ class ContinualMemory(RehearsalMemory):
     def validate(self) -> None:
         super().validate()
         at_least(self, 1, "update_heads")
-        message = f"width {self.width} must be a multiple of update_heads {self.update_heads}"
-        require(self.width % self.update_heads == 0, message)
-        message = f"update_heads {self.update_heads} must be a multiple of write_heads {self.write_heads}"
-        require(self.update_heads % self.write_heads == 0, message)
+        check_multiple(self, "width", "update_heads")
+        check_multiple(self, "update_heads", "write_heads")
 
     def update_params(self, name: str) -> ops.MultiHeadGRUParams:
         return multi_head_gru_params(

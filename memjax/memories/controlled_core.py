@@ -1,7 +1,7 @@
 """What a memory and an RNN cell of one kind share: the sizes, parameters, first state and step of NTM, DNC and NUTM."""
 
 import abc
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TypeVar
 
 import flax.linen as nn
@@ -42,16 +42,16 @@ class ControlledCore(abc.ABC):
             require_count(name, getattr(self, name))
 
     @classmethod
-    def of(cls: type[C], module: Any, rows: int, **own: Any) -> C:
-        """That of a memory or a cell, from its fields.
+    def of(cls: type[C], module: Any, rows: int) -> C:
+        """That of a memory or a cell, from its fields of the same names.
 
         Args:
             module: the memory or the cell.
             rows: N.
-            own: what only this kind has.
         """
-        shared = {name: getattr(module, name) for name in ("memory_width", "read_heads", "hidden", "dtype")}
-        return cls(rows=rows, **shared, **own)
+        return cls(
+            rows=rows, **{field.name: getattr(module, field.name) for field in fields(cls) if field.name != "rows"}
+        )
 
     @property
     def counts(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from memjax import ops
-from memjax.checks import at_least
+from memjax.checks import at_least, check_multiple
 from memjax.errors import require
 from memjax.memories.controlled import ControlledMemory
 from memjax.memories.controlled_core import ControlledCore
@@ -72,7 +72,7 @@ class DMSDNC(ControlledMemory):
 
     def validate(self) -> None:
         at_least(self, 1, "blocks")
-        require(self.num_slots % self.blocks == 0, f"slots {self.num_slots} must be a multiple of blocks {self.blocks}")
+        check_multiple(self, "num_slots", "blocks")
         super().validate()
         require(0 <= self.refresh <= 1, f"refresh must be in [0, 1], not {self.refresh}")
 
@@ -83,7 +83,7 @@ class DMSDNC(ControlledMemory):
         self.reconstruct = self.param("say_again", nn.initializers.lecun_normal(), (output, self.width))
 
     def core(self) -> BlocksCore:
-        return BlocksCore.of(self, self.num_slots // self.blocks, blocks=self.blocks)
+        return BlocksCore.of(self, self.num_slots // self.blocks)
 
     def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Refreshed:
         return Refreshed(super().encode(items, mask), jnp.where(mask[..., None], items, 0))

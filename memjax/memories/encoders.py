@@ -8,7 +8,7 @@ from memjax import ops
 from memjax.errors import require
 from memjax.memories.memory import for_each
 from memjax.memories.weights import gru_params, lstm_params
-from memjax.ops.recurrence import carry_like
+from memjax.ops.recurrence import carry_like, tree_where
 from memjax.typing import Any, Array, Bool, Float
 
 EPSILON = 1e-6
@@ -168,7 +168,7 @@ def lstm_scan(
     def step(state, inputs):
         gates, real = inputs
         after = ops.lstm_step(params, *state, gates, dtype=items.dtype)
-        state = jax.tree.map(lambda new, old: jnp.where(real, new, old), after, state)
+        state = tree_where(real, after, state)
         return state, state[0]
 
     zeros = jnp.zeros_like(items, shape=(params.w_h.shape[0],), dtype=jnp.float32)

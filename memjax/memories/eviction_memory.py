@@ -15,6 +15,7 @@ from memjax.memories.memn2n import encode_bags
 from memjax.memories.memory import Memory, Slots, check_features
 from memjax.memories.policies import policies
 from memjax.ops.exportable import exportable
+from memjax.ops.recurrence import tree_where
 from memjax.typing import Any, Array, Bool, Float, Key
 
 
@@ -128,7 +129,7 @@ class EvictionMemory(Memory):
         )
         filled = after.filled.astype(state.filled.dtype)
         written = Retained(*cast(Row, after.entries), nothing, filled, state.step + 1)
-        return jax.tree.map(lambda new, old: jnp.where(mask.any(), new, old), written, state), jnp.zeros(())
+        return tree_where(mask.any(), written, state), jnp.zeros(())
 
     def slots(self, state: Retained) -> Slots:
         filled = self._filled(state)

@@ -3,8 +3,7 @@
 import jax.numpy as jnp
 
 from memjax import ops
-from memjax.checks import at_least
-from memjax.errors import require
+from memjax.checks import at_least, check_penalties
 from memjax.memories.memory import Memory, Slots, check_features, check_items
 from memjax.memories.weights import gru_params
 from memjax.typing import Any, Array, Bool, Float, Key
@@ -49,7 +48,7 @@ class HPMN(Memory):
 
     def validate(self) -> None:
         at_least(self, 1, "num_slots", "width", "period")
-        require(0 <= self.covariance <= 1e6, f"covariance must be from 0 to 1e6, not {self.covariance}")
+        check_penalties(self, "covariance")
 
     def setup(self):
         self.validate()

@@ -11,6 +11,7 @@ from memjax.checks import at_least
 from memjax.errors import require
 from memjax.memories.memory import Memory, Slots, check_features, replicate_over_sequence
 from memjax.ops.exportable import exportable
+from memjax.ops.recurrence import tree_where
 from memjax.typing import Any, Array, Bool, Float, Key
 
 
@@ -77,9 +78,7 @@ class MemN2NMemory(Memory):
         rows, real = jnp.concatenate([state.values, new]), jnp.concatenate([state.filled > 0, mask.any(1)])
         values, filled = ops.newest_rows(rows, real, self.num_slots)
         written = Rows(values, filled.astype(state.filled.dtype))
-        return jax.tree.map(lambda new, old: jnp.where(mask.any(), new, old), written, state), jnp.zeros(
-            (), jnp.float32
-        )
+        return tree_where(mask.any(), written, state), jnp.zeros((), jnp.float32)
 
     def slots(self, state: Rows) -> Slots:
         filled = state.filled > 0

@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from memjax import ops
-from memjax.checks import at_least
+from memjax.checks import at_least, check_penalties
 from memjax.errors import require
 from memjax.memories.memory import Slots, check_items
 from memjax.memories.tokenwise import TokenwiseMemory
@@ -56,7 +56,7 @@ class MIMN(TokenwiseMemory):
     def validate(self) -> None:
         at_least(self, 1, "num_slots", "width", "memory_width", "hidden")
         require(self.num_slots % 2 == 0, f"slots must be even, rows and as many channels, not {self.num_slots}")
-        require(0 <= self.usage_penalty <= 1e6, f"usage_penalty must be from 0 to 1e6, not {self.usage_penalty}")
+        check_penalties(self, "usage_penalty")
 
     def setup(self):
         self.validate()

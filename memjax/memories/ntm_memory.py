@@ -30,4 +30,4 @@ class NTM(ControlledMemory):
     read_first: bool = False
 
     def core(self) -> NTMCore:
-        return NTMCore.of(self, self.num_slots, read_first=self.read_first)
+        return NTMCore.of(self, self.num_slots)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from memjax import ops
-from memjax.errors import require
+from memjax.checks import check_penalties
 from memjax.memories.controlled import ControlledMemory
 from memjax.memories.controlled_core import NUTMCore
 from memjax.ops.exportable import exportable
@@ -55,10 +55,10 @@ class NUTM(ControlledMemory):
 
     def validate(self) -> None:
         super().validate()
-        require(0 <= self.key_penalty <= 1e6, f"key_penalty must be from 0 to 1e6, not {self.key_penalty}")
+        check_penalties(self, "key_penalty")
 
     def core(self) -> NUTMCore:
-        return NUTMCore.of(self, self.num_slots, programs=self.programs, program_width=self.program_width)
+        return NUTMCore.of(self, self.num_slots)
 
     def initial_state(self) -> NUTMState:
         return NUTMState(self.core().start(), jnp.asarray(self.key_penalty, jnp.float32))

@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from memjax import ops
-from memjax.checks import at_least, check_scales, one_of
+from memjax.checks import at_least, check_multiple, check_scales, one_of
 from memjax.deprecated import old_keyword
 from memjax.errors import require
 from memjax.memories.encoders import GRUEncoder, TransformerEncoder
@@ -104,9 +104,7 @@ class RehearsalMemory(Memory):
     def validate(self) -> None:
         at_least(self, 1, "num_slots", "width", "segment", "heads", "write_heads")
         at_least(self, 0, "layers", "context")
-        for name in ("heads", "write_heads"):
-            heads = getattr(self, name)
-            require(self.width % heads == 0, f"width {self.width} must be a multiple of {name} {heads}")
+        check_multiple(self, "width", "heads", "write_heads")
         one_of(self, ("transformer", "gru"), "encoder")
         check_scales(self, "initial_std", "time_constant", "write_gain", "position_std", "score_gain")
         require(self.encoder != "gru" or self.width % 2 == 0, f"width {self.width} must be even for the gru encoder")

@@ -10,7 +10,7 @@ from flax import serialization
 from jax.sharding import PartitionSpec
 
 from memjax import ops
-from memjax.checks import at_least, check_counts, check_scales, one_of
+from memjax.checks import at_least, check_counts, check_multiple, check_scales, one_of
 from memjax.deprecated import old_keyword
 from memjax.errors import require
 from memjax.memories.deep_surprise import EPSILON, deep_read, deep_start, deep_write, zero_momentum
@@ -118,9 +118,7 @@ class SurpriseMemory(Memory):
         at_least(self, 1, "num_slots", "width", "segment", "heads", "memory_heads")
         check_counts(self, 1, "memory_layers", "expansion")
         at_least(self, 0, "layers")
-        for name in ("heads", "memory_heads"):
-            heads = getattr(self, name)
-            require(self.width % heads == 0, f"width {self.width} must be a multiple of {name} {heads}")
+        check_multiple(self, "width", "heads", "memory_heads")
         check_scales(self, "time_constant")
         one_of(self, ("token", "write"), "bounded")
 

@@ -3,10 +3,10 @@
 from functools import partial
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 
 from memjax.memories.memory import Memory, scan_writes
+from memjax.ops.recurrence import tree_where
 from memjax.typing import Any, Array, Bool, Float, Key, State
 
 
@@ -44,7 +44,7 @@ def _write_items(
     def step(memory, state, inputs):
         features, real, key = inputs
         after, aux_loss = memory.write_item(state, features, key=key)
-        after = jax.tree.map(lambda new, old: jnp.where(real, new, old), after, state)
+        after = tree_where(real, after, state)
         return after, jnp.where(real, aux_loss, 0.0)
 
     return scan_writes(step, memory, state, (features, mask), key)

@@ -6,7 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from memjax.checks import at_least
+from memjax.checks import at_least, check_shares
 from memjax.errors import require
 from memjax.memories.encoders import BidirectionalGRU
 from memjax.memories.memory import for_each
@@ -68,7 +68,7 @@ class BiDAF(nn.Module):
         at_least(self, 2, "words", "width")
         at_least(self, 1, "layers")
         require(self.width % 2 == 0, f"width must be even, not {self.width}")
-        require(0 <= self.dropout < 1, f"dropout must be in [0, 1), not {self.dropout}")
+        check_shares(self, "dropout")
         width = self.width
         self.embed = nn.Embed(self.words, width)
         self.contextual = BidirectionalGRU(width, width)

@@ -3,9 +3,9 @@
 import flax.linen as nn
 import jax.numpy as jnp
 
-from memjax.checks import check_counts, check_widths
+from memjax.checks import check_counts, check_shares, check_widths
 from memjax.memories import Slots
-from memjax.models.recommender import Recommender, as_click, check_dropout, inner, no_loss, one_slot
+from memjax.models.recommender import Recommender, as_click, inner, no_loss, one_slot
 from memjax.typing import Array, Float, Int, Key
 
 
@@ -38,7 +38,7 @@ class Caser(Recommender):
         super().validate()
         check_counts(self, 1, "last")
         check_widths(self, "horizontal", "vertical")
-        check_dropout(self.dropout)
+        check_shares(self, "dropout")
 
     def setup(self):
         super().setup()

@@ -165,7 +165,7 @@ class MultiHopReason(AllStates, DirectlyReason):
 
     def setup(self):
         super().setup()
-        self.reader = MultiHopReader(self.width, self.width, self.hops)
+        self.reader = MultiHopReader(self.width, self.hops)
 
     def answer(
         self, slots: Slots, query: Int[Array, "*W"], candidates: Int[Array, "C W"] | None = None

@@ -1,37 +1,22 @@
 """LEMN's reader of long documents: a buffer of few blocks of words, a policy over it, and BiDAF on what it holds."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from memjax import ops
 from memjax.checks import at_least, one_of
 from memjax.memories.eviction import BaseView
 from memjax.memories.memory import scan_module
 from memjax.memories.policies import policies
 from memjax.memories.weights import glorot_gru_params
 from memjax.models.bidaf import BiDAF, SpanLogits
+from memjax.models.buffer_step import Carry, Entry, buffer_step, empty_carry
 from memjax.tasks.words import PAD
 from memjax.typing import Array, Bool, Float, Int, Key
-
-
-class BlockEntry(NamedTuple):
-    """What is kept of a block.
-
-    Attributes:
-        seen: what the policy sees of it.
-        kept: what the policy keeps with it.
-        used: when a block last attended to it most, or else when it came.
-        step: its number in the document.
-    """
-
-    seen: Float[Array, "*N d"]
-    kept: Float[Array, "*N k"]
-    used: Int[Array, "*N"]
-    step: Int[Array, "*N"]
 
 
 class Retained(NamedTuple):
@@ -52,13 +37,6 @@ class Retained(NamedTuple):
     value: Float[Array, "T"]
     held: Int[Array, "T N"]
     eviction: Float[Array, "T N"]
-
-
-class _Carry(NamedTuple):
-    buffer: ops.Buffer
-    nothing: Float[Array, "k"]  # what the policy keeps with a cell of its own
-    critic: Float[Array, "d"]
-    step: Int[Array, ""]
 
 
 class DocumentReader(nn.Module):
@@ -120,7 +98,7 @@ class DocumentReader(nn.Module):
         """
         encodings, _ = self.base.read(blocks)
         keys = None if key is None else jax.random.split(key, blocks.shape[0])
-        start = self._start(encodings[0])
+        start = empty_carry(self, encodings[0], jnp.zeros_like(encodings[0]))
         real = (blocks != PAD).any(1)
         _, retained = scan_module(DocumentReader._step, self)(self, start, (encodings, real, keys))
         return retained
@@ -138,37 +116,20 @@ class DocumentReader(nn.Module):
         """
         return self.base(held_words(blocks, held), query, key)
 
-    def _start(self, encoding: Float[Array, "d"]) -> _Carry:
-        size, kept = self.entries, self.evictor.kept()
-        rows = jnp.zeros((size, self.width)), jnp.tile(kept, (size, 1))
-        entries = BlockEntry(*rows, jnp.zeros(size, jnp.int32), jnp.full(size, -1))
-        return _Carry(ops.Buffer(entries, jnp.array(0)), kept, jnp.zeros_like(encoding), jnp.array(0))
-
-    def _step(self, carry: _Carry, inputs) -> tuple[_Carry, Retained]:
+    def _step(self, carry: Carry, inputs) -> tuple[Carry, Retained]:
         encoding, real, key = inputs
-        buffer, size = carry.buffer, self.entries
-        new = BlockEntry(encoding, self.evictor.kept(), carry.step, carry.step)
-        eviction = self.evictor.evict(buffer, new, key, self._view(carry, new))
-        candidates = eviction.candidates
-        summed = jnp.where(candidates.mask[:, None], candidates.encodings, 0).sum(0)
-        critic = ops.gru_step(self.critic, carry.critic, self.critic_in(summed))
-        written, nothing = eviction.write()
-        after = _Carry(written, nothing, critic, carry.step + 1)
-        after = jax.tree.map(lambda new, old: jnp.where(real, new, old), after, carry)
-        held = jnp.where(jnp.arange(size) < after.buffer.filled, after.buffer.entries.step, -1)
-        full, choice = real & (buffer.filled >= size), eviction.choice
-        likely = jnp.where(full, choice.probabilities[:size], 0.0)
-        value = self.value_head(critic)[0]
-        return after, Retained(self.evictor.acts(full), choice.log_prob, choice.entropy, value, held, likely)
+        after, did, eviction = buffer_step(self, carry, encoding, real, key, partial(self._view, carry))
+        held = jnp.where(jnp.arange(self.entries) < after.buffer.filled, after.buffer.entries.step, -1)
+        return after, Retained(*did, held, eviction)
 
-    def _view(self, carry: _Carry, new: BlockEntry) -> BaseView:
+    def _view(self, carry: Carry, new: Entry) -> BaseView:
         """What the policy may ask."""
         entries, filled = carry.buffer.entries, jnp.arange(self.entries) < carry.buffer.filled
 
         def attention(rows: Float[Array, "M d"]) -> Float[Array, "M"]:
             return self.base.similarity(rows, new.seen[None])[:, 0]
 
-        def candidates(last: BlockEntry, ask: Callable) -> tuple[Float[Array, "M d"], Float[Array, "M"] | None]:
+        def candidates(last: Entry, ask: Callable) -> tuple[Float[Array, "M d"], Float[Array, "M"] | None]:
             rows = jnp.concatenate([entries.seen, last.seen[None]])
             return rows, ask(lambda: attention(rows))
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from memjax.checks import at_least
+from memjax.checks import at_least, check_shares
 from memjax.errors import require, require_count
 from memjax.layers.stream_state import check_documents
 from memjax.models.memory_network_language import MemN2NLanguage
@@ -57,7 +57,7 @@ class LanguageModel(nn.Module):
     def setup(self):
         at_least(self, 1, "vocabulary", "width", "depth")
         at_least(self, 0, "hidden")
-        require(0 <= self.dropout < 1, f"dropout must be in [0, 1), not {self.dropout}")
+        check_shares(self, "dropout")
         self.embed = nn.Embed(
             self.vocabulary, self.width, embedding_init=nn.initializers.normal(self.width**-0.5), dtype=self.dtype
         )

@@ -59,7 +59,7 @@ class MemoryModel(nn.Module):
         words = self.embed if self.shared_words else None
         scale = self.query_scale
         self.query = QueryEncoder(self.shape.queries, self.width, self.dtype, words=words, scale=scale)
-        self.reader = MultiHopReader(self.width, self.width, self.hops, self.read_scores)
+        self.reader = MultiHopReader(self.width, self.hops, self.read_scores)
         self.head = Head(self.shape, self.width, self.head_layers, self.dtype, words, scale)
         self.rehearser = Rehearser(
             self.width,

@@ -7,6 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from memjax.checks import check_shares
 from memjax.errors import require, require_count
 from memjax.layers.stream_state import checked_state
 from memjax.layers.window_attention import FAR
@@ -59,7 +60,7 @@ class MemN2NLanguage(nn.Module):
     def setup(self):
         for name in ("vocabulary", "width", "hops", "memory"):
             require_count(name, getattr(self, name))
-        require(0 <= self.dropout < 1, f"dropout must be in [0, 1), not {self.dropout}")
+        check_shares(self, "dropout")
         weights = partial(self.param, init_fn=nn.initializers.normal(0.05))
         words, times = (self.vocabulary, self.width), (self.memory, self.width)
         self.key_words, self.key_times = weights("key_words", shape=words), weights("key_times", shape=times)

@@ -5,8 +5,7 @@ from typing import ClassVar
 import flax.linen as nn
 import jax.numpy as jnp
 
-from memjax.checks import at_least
-from memjax.errors import require
+from memjax.checks import at_least, check_multiple
 from memjax.memories import Slots
 from memjax.memories.encoders import EPSILON, Attention, BidirectionalGRU, FeedForward
 from memjax.memories.memory import for_each
@@ -89,7 +88,7 @@ class MSAN(TextReader):
     def validate(self) -> None:
         super().validate()
         at_least(self, 1, "heads")
-        require(self.width % self.heads == 0, f"width {self.width} must be a multiple of heads {self.heads}")
+        check_multiple(self, "width", "heads")
 
     def setup(self):
         self.embed = nn.Embed(self.shape.items, self.width, dtype=self.dtype)

@@ -52,22 +52,20 @@ class MultiHopReader(nn.Module):
     """Rehearsal Memory, appendix A: `ops.multi_hop_read` with its own weights.
 
     Args:
-        width: of a query.
-        slot_width: of a slot.
+        width: of a query and of a slot.
         hops: how many.
         scores: of a query and the slots.
     """
 
     width: int
-    slot_width: int
     hops: int
     scores: ReadScores = "additive"
 
     def setup(self):
         make = dot_params if self.scores == "dot" else additive_params
-        sizes = self.width, self.slot_width, self.width
+        sizes = self.width, self.width, self.width
         hops = tuple(ops.HopParams(make(self, f"hop{hop}", *sizes)) for hop in range(self.hops))
-        shape = (self.slot_width + self.width, self.width)
+        shape = (2 * self.width, self.width)
         self.read = ops.ReadParams(hops, self.param("w_query", nn.initializers.lecun_normal(), shape))
 
     def __call__(self, slots: Slots, query: Float[Array, "d"]) -> Float[Array, "d"]:

@@ -165,10 +165,5 @@ def as_click(logit: Float[Array, ""]) -> Float[Array, "2"]:
     return jnp.stack([jnp.zeros_like(logit), logit])
 
 
-def check_dropout(share: float) -> None:
-    """Raises `MemjaxError` for what is no share to leave out."""
-    require(0 <= share < 1, f"dropout must be in [0, 1), not {share}")
-
-
 def no_loss() -> Float[Array, ""]:
     return jnp.zeros((), jnp.float32)

@@ -6,11 +6,11 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from memjax.checks import at_least, check_counts, check_widths
+from memjax.checks import at_least, check_counts, check_shares, check_widths
 from memjax.errors import require
 from memjax.memories import Slots
 from memjax.memories.encoders import EPSILON
-from memjax.models.recommender import Recommender, as_click, check_dropout, inner, no_loss, one_slot
+from memjax.models.recommender import Recommender, as_click, inner, no_loss, one_slot
 from memjax.ops.attention import masked_softmax
 from memjax.typing import Any, Array, Float, Int, Key
 
@@ -75,7 +75,7 @@ class SASRec(Recommender):
         require(self.window % 2 == 0, f"window must be even, not {self.window}")
         check_counts(self, 1, "layers")
         at_least(self, 0, "auxiliary")
-        check_dropout(self.dropout)
+        check_shares(self, "dropout")
 
     def setup(self):
         super().setup()

@@ -1,6 +1,7 @@
 """LEMN: a MemN2N whose memory is a buffer of few entries, a policy that says what leaves it, and a critic."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import flax.linen as nn
@@ -14,25 +15,10 @@ from memjax.memories.eviction import BaseView
 from memjax.memories.memory import scan_module
 from memjax.memories.policies import policies
 from memjax.memories.weights import glorot_gru_params
+from memjax.models.buffer_step import Carry, Entry, buffer_step, empty_carry
 from memjax.models.memory_network import MemN2N
 from memjax.tasks.stream_task import TaskShape
 from memjax.typing import Array, Bool, Float, Int, Key
-
-
-class Entry(NamedTuple):
-    """What is kept of a line.
-
-    Attributes:
-        seen: what the policy sees of it.
-        kept: what the policy keeps with it.
-        used: the step at which a question last attended to it most, or else at which it came.
-        step: at which it came.
-    """
-
-    seen: Float[Array, "S d"]
-    kept: Float[Array, "k"]
-    used: Int[Array, ""]
-    step: Int[Array, ""]
 
 
 class Read(NamedTuple):
@@ -55,24 +41,6 @@ class Read(NamedTuple):
     value: Float[Array, "T"]
     entries: Int[Array, "T N"]
     eviction: Float[Array, "T N"]
-
-
-class _Step(NamedTuple):
-    """As `Read`, of one step; answers come later."""
-
-    acted: Bool[Array, ""]
-    log_prob: Float[Array, ""]
-    entropy: Float[Array, ""]
-    value: Float[Array, ""]
-    entries: Int[Array, "N"]
-    eviction: Float[Array, "N"]
-
-
-class _Carry(NamedTuple):
-    buffer: ops.Buffer
-    nothing: Float[Array, "k"]  # what the policy keeps with a cell of its own
-    critic: Float[Array, "d"]
-    step: Int[Array, ""]
 
 
 class StreamReader(nn.Module):
@@ -142,16 +110,10 @@ class StreamReader(nn.Module):
         seen = self.evictor.seen(rows, rows[:, 1:2])
         inputs = rows[:, 0] if self.own is None else self._by_words(lines)  # of a line as a question: B = A_1
         keys = None if key is None else jax.random.split(key, line.shape[0])
-        _, steps = scan_module(StreamReader._step, self)(
-            self, self._start(seen[0]), (seen[line], inputs[line], line != 0, asked, keys)
-        )
-        return Read(self._answers(rows, weights, line, asked, steps.entries), *steps)
-
-    def _start(self, seen: Float[Array, "S d"]) -> _Carry:
-        size, kept = self.entries, self.evictor.kept()
-        rows = jnp.zeros((size, *seen.shape)), jnp.tile(kept, (size, 1))
-        entries = Entry(*rows, jnp.zeros(size, jnp.int32), jnp.full(size, -1))
-        return _Carry(ops.Buffer(entries, jnp.array(0)), kept, jnp.zeros(self.width), jnp.array(0))
+        start = empty_carry(self, seen[0], jnp.zeros(self.width))
+        steps = seen[line], inputs[line], line != 0, asked, keys
+        _, steps = scan_module(StreamReader._step, self)(self, start, steps)
+        return Read(self._answers(rows, weights, line, asked, steps[-2]), *steps)
 
     def _answers(
         self,
@@ -180,31 +142,16 @@ class StreamReader(nn.Module):
         begin = jnp.zeros(self.width)
         return jax.vmap(lambda x, mask: ops.gru_scan(self.own[0], begin, x, mask)[0])(words, lines != 0)
 
-    def _step(self, carry: _Carry, inputs) -> tuple[_Carry, _Step]:
+    def _step(self, carry: Carry, inputs) -> tuple[Carry, tuple[Array, ...]]:
         seen, input, real, asked, key = inputs
-        buffer, size = carry.buffer, self.entries
-        filled = jnp.arange(size) < buffer.filled
-        new = Entry(seen, self.evictor.kept(), carry.step, carry.step)
-        eviction = self.evictor.evict(buffer, new, key, self._view(carry, new, input, asked, filled))
-        candidates = eviction.candidates
-        summed = jnp.where(candidates.mask[:, None], candidates.encodings, 0).sum(0)
-        critic = ops.gru_step(self.critic, carry.critic, self.critic_in(summed))
-        acted = real & (buffer.filled >= size)
-        step = _Step(
-            self.evictor.acts(acted),
-            eviction.choice.log_prob,
-            eviction.choice.entropy,
-            self.value_head(critic)[0],
-            jnp.where(filled, buffer.entries.step, -1),
-            jnp.where(acted, eviction.choice.probabilities[:size], 0.0),
-        )
-        after, nothing = eviction.write()
-        carry_after = _Carry(after, nothing, critic, carry.step + 1)
-        return jax.tree.map(lambda new, old: jnp.where(real, new, old), carry_after, carry), step
+        filled = jnp.arange(self.entries) < carry.buffer.filled
+        view = partial(self._view, carry, input=input, asked=asked, filled=filled)
+        after, did, eviction = buffer_step(self, carry, seen, real, key, view)
+        return after, (*did, jnp.where(filled, carry.buffer.entries.step, -1), eviction)
 
     def _view(
         self,
-        carry: _Carry,
+        carry: Carry,
         new: Entry,
         input: Float[Array, "d"],
         asked: Bool[Array, ""],

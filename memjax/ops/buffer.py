@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from memjax.errors import require
 from memjax.ops.checked import checked
 from memjax.ops.exportable import exportable
-from memjax.ops.recurrence import as_column
+from memjax.ops.recurrence import as_column, tree_where
 from memjax.typing import Array, Float, Int, PyTree, Shaped
 
 Entry = PyTree[Shaped[Array, "..."]]
@@ -92,7 +92,7 @@ def buffer_evict(buffer: Buffer, index: Int[Array, ""], entry: Entry) -> Buffer:
     appended = buffer_append(buffer, entry)
     moved = Buffer(jax.tree.map(move, buffer.entries, entry), buffer.filled)
     full = buffer.filled >= size
-    return jax.tree.map(lambda after, before: jnp.where(full, after, before), moved, appended)
+    return tree_where(full, moved, appended)
 
 
 @checked

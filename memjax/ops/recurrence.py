@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 
 from memjax.ops.checked import checked
-from memjax.typing import Array, Float, PyTree
+from memjax.typing import Array, Bool, Float, PyTree
 
 Impl = Literal["auto", "sequential", "associative"]
 SAVED = "saved"
@@ -52,6 +52,11 @@ def carry_like(state: PyTree, x: Array) -> PyTree:
     """
     varying = jnp.zeros_like(x, shape=(), dtype=bool)
     return jax.tree.map(lambda leaf: jnp.where(varying, leaf, leaf), state)
+
+
+def tree_where(condition: Bool[Array, "..."] | bool, new: PyTree, old: PyTree) -> PyTree:
+    """All leaves of the one tree where the condition holds, else those of the other."""
+    return jax.tree.map(lambda new, old: jnp.where(condition, new, old), new, old)
 
 
 def as_column(x: Array, like: Array) -> Array:

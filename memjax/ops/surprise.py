@@ -10,7 +10,7 @@ from memjax.errors import require
 from memjax.ops import surprise_channels as channels
 from memjax.ops import surprise_chunk as chunk
 from memjax.ops.checked import checked
-from memjax.ops.recurrence import as_column, evaluated
+from memjax.ops.recurrence import as_column, evaluated, tree_where
 from memjax.ops.surprise_kernel import kernel_chunk
 from memjax.ops.surprise_losses import SLOPES, LossName
 from memjax.ops.surprise_recurrence import momentum_recurrence
@@ -217,7 +217,7 @@ def _sequential(anchor, memory, momentum, q, k, v, log_keep, log_momentum, lr, a
         delta = slope(_said(at, k, memory if anchor is None else anchor) - v)
         surprise = eta * momentum - lr * k[:, None] * delta
         new = (keep * memory + surprise, surprise)
-        state = jax.tree.map(lambda new, old: jnp.where(written, new, old), new, state)
+        state = tree_where(written, new, state)
         return state, chunk.exact(q, state[0])
 
     keep = jnp.exp(log_keep)

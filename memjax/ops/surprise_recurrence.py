@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from memjax.errors import require
 from memjax.ops.checked import checked
-from memjax.ops.recurrence import as_column, carry_like
+from memjax.ops.recurrence import as_column, carry_like, tree_where
 from memjax.ops.surprise_state import Gate, check_gates, state_dtype
 from memjax.typing import Array, Bool, Float
 
@@ -70,7 +70,7 @@ def momentum_recurrence(
             keep, eta, surprise, written = token
             momentum = eta * state[1] + surprise
             new = (keep * state[0] + momentum, momentum)
-            state = jax.tree.map(lambda new, old: jnp.where(written, new, old), new, state)
+            state = tree_where(written, new, state)
             return state, state
 
         return jax.lax.scan(step, carry_like(state, surprise), (keep, eta, surprise, written))[1]

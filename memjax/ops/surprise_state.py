@@ -11,7 +11,7 @@ from jax import export
 
 from memjax.errors import MemjaxError, require
 from memjax.ops.axes import ONE_FOR_ALL
-from memjax.ops.recurrence import as_column, carry_like, recomputed
+from memjax.ops.recurrence import as_column, carry_like, recomputed, tree_where
 from memjax.typing import Annotated, Any, Array, Bool, Float, PyTree
 
 Gate = Annotated[Float[Array, "L"], ONE_FOR_ALL]
@@ -166,7 +166,7 @@ def over_anchored_chunks(
     anchor = state.memory if state.anchor is None else state.anchor
     if length == 1 or (begun is not None and begun + length <= chunk_size):  # crosses no border
         (memory, momentum), out = over_chunks(partial(step, anchor), first, tokens, mask, length)
-        anchor = _where(within + length == chunk_size, memory, anchor)
+        anchor = tree_where(within + length == chunk_size, memory, anchor)
         return SurpriseState(memory, momentum, anchor, (within + length) % chunk_size), out
     if begun == 0 and length % chunk_size == 0:  # every chunk begins in the memory as it is: no anchor to carry
 
@@ -187,7 +187,7 @@ def over_anchored_chunks(
         state, anchor, taken = carry
         state, out = step(anchor, state, tokens, mask)
         taken = taken + chunk_size
-        return (state, _where(taken <= within + length, state[0], anchor), taken), out
+        return (state, tree_where(taken <= within + length, state[0], anchor), taken), out
 
     carry = (first, anchor, jnp.zeros((), jnp.int32))
     ((memory, momentum), anchor, _), out = over_chunks(
@@ -237,15 +237,11 @@ def over_documents(
         taken = jnp.minimum(left, size)
         begun = jnp.max(jnp.where(begins, place, -1))
         own = jnp.where(begun < 0, within, -begun) + taken  # tokens since the document's last border before these
-        anchor = _where(begun < 0, _where(own < chunk_size, anchor, border), nothing)
-        anchor = _where(own == chunk_size, state[0], anchor)
+        anchor = tree_where(begun < 0, tree_where(own < chunk_size, anchor, border), nothing)
+        anchor = tree_where(own == chunk_size, state[0], anchor)
         return (state, anchor, own % chunk_size, left - size), jnp.where(behind[:, None], more, out)
 
     carry = ((state.memory, state.momentum), anchor, within, jnp.asarray(length, within.dtype))
     starts = reset.astype(jax.tree.leaves(tokens)[0].dtype)
     ((memory, momentum), anchor, within, _), out = over_chunks(one, carry, (tokens, starts), mask, size)
     return SurpriseState(memory, momentum, anchor, within), out
-
-
-def _where(condition: Bool[Array, ""] | bool, a: PyTree, b: PyTree) -> PyTree:
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), a, b)

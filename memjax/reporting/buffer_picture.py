@@ -10,8 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from memjax.reporting.description import BufferPicture
-from memjax.reporting.run_folder import drawn_from, pick
-from memjax.reporting.style import INK, PALETTE, Shown, new_figure, plain
+from memjax.reporting.style import INK, PALETTE, Shown, first_drawn, new_figure, plain
 
 RING: dict[str, Any] = {
     "marker": "o",
@@ -25,12 +24,7 @@ DOTTED: dict[str, Any] = {"color": PALETTE[1], "linewidth": 1, "linestyle": ":"}
 
 def buffer(panel: BufferPicture, runs: Sequence[Shown]) -> Figure | None:
     """That of the first run that has one. None if no run has one."""
-    for _, name, run, _ in runs:
-        watched = pick(run.evaluation, *panel.path)
-        if watched is not None:
-            with drawn_from(run, ".".join(panel.path)):
-                return draw_buffer(watched, name)
-    return None
+    return first_drawn(panel, runs, lambda watched, run: draw_buffer(watched, run.name))
 
 
 def draw_buffer(watched: Mapping[str, Any], title: str = "") -> Figure:

@@ -11,7 +11,7 @@ from matplotlib.image import AxesImage
 from memjax.reporting.columns import tag_values
 from memjax.reporting.description import BETWEEN, HeatMap, TagMaps
 from memjax.reporting.run_folder import drawn_from, pick
-from memjax.reporting.style import Shown, new_figure, plain
+from memjax.reporting.style import Shown, new_figure, plain, with_data
 
 GAP = "#D9D9D9"
 
@@ -49,12 +49,12 @@ def _tag_map(ax: Axes, run: Shown, tag: str) -> AxesImage:
 
 def heat_map(panel: HeatMap, runs: Sequence[Shown]) -> Figure | None:
     """A map for each run that has the table, each with a scale of its own; None if none has it."""
-    found = [(run, table) for run in runs if (table := pick(run.run.evaluation, *panel.path)) is not None]
+    found = with_data(panel, runs)
     if not found:
         return None
     figure, grid = _grid(len(found), 2.8)
     for ax, (run, table) in zip(grid, found):
-        with drawn_from(run.run, ".".join(panel.path)):
+        with drawn_from(run.run, panel.path):
             drawn = _table(ax, table)
         ax.set(xlabel=plain(panel.along), ylabel=plain(panel.down), title=run.name)
         bar = figure.colorbar(drawn, ax=ax, fraction=0.06, pad=0.02)

@@ -9,20 +9,20 @@ from matplotlib.lines import Line2D
 from memjax.reporting.columns import shown_value
 from memjax.reporting.description import Lines
 from memjax.reporting.intervals import share_intervals
-from memjax.reporting.run_folder import drawn_from, number, pick
-from memjax.reporting.style import Shown, colour, dashes, new_figure, plain
+from memjax.reporting.run_folder import drawn_from, number
+from memjax.reporting.style import Shown, colour, dashes, new_figure, plain, with_data
 
 
 def lines(panel: Lines, runs: Sequence[Shown]) -> Figure | None:
     """A curve for each run that has its points, with the 95% interval where examples are counted; None if none has."""
-    found = [(run, points) for run in runs if (points := pick(run.run.evaluation, *panel.path)) is not None]
+    found = with_data(panel, runs)
     if not found:
         return None
     names = [Line2D([], [], color=colour(i), ls=dashes(i), lw=2, label=name) for (i, name, _, _), _ in found]
     figure = new_figure(3.4, names if len(runs) > 1 else ())
     ax = figure.subplots()
     for run, points in found:
-        with drawn_from(run.run, ".".join(panel.path)):
+        with drawn_from(run.run, panel.path):
             values = sorted((float(x), *_value(y)) for x, y in points.items())
             x, y, examples = np.array(values, np.float64).reshape(-1, 3).T
             paint, style = colour(run.number), dashes(run.number)

@@ -145,14 +145,14 @@ def with_parts(runs: Sequence[Run]) -> list[Run]:
 
 
 @contextlib.contextmanager
-def drawn_from(run: Run, what: str) -> Iterator[None]:
+def drawn_from(run: Run, place: Sequence[str]) -> Iterator[None]:
     """Turns what cannot be drawn of a part of the evaluation into one line: whatever is wrong, the file is damaged."""
     try:
         yield
     except (AttributeError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         path = run.path / (f"evaluation-{run.part}.json" if run.part else "evaluation.json")
         raise MemjaxError(
-            f"{path} is damaged: its {what} cannot be drawn ({one_line(error)}); evaluate again"
+            f"{path} is damaged: its {'.'.join(place)} cannot be drawn ({one_line(error)}); evaluate again"
         ) from None
 
 

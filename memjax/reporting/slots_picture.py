@@ -13,8 +13,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from memjax.reporting.description import SlotsPicture
 from memjax.reporting.heat_maps import count_ticks
-from memjax.reporting.run_folder import drawn_from, pick
-from memjax.reporting.style import PALETTE, Shown, new_figure, plain
+from memjax.reporting.style import PALETTE, Shown, first_drawn, new_figure, plain
 
 MOST_BYTES = 1 << 24  # of the pictures of one stream: what is packed may say anything
 FRAME: dict[str, Any] = {"fill": False, "edgecolor": PALETTE[1], "linewidth": 1.8, "clip_on": False}
@@ -22,12 +21,7 @@ FRAME: dict[str, Any] = {"fill": False, "edgecolor": PALETTE[1], "linewidth": 1.
 
 def slots(panel: SlotsPicture, runs: Sequence[Shown]) -> Figure | None:
     """That of the first run that has one. None if no run has one."""
-    for _, name, run, _ in runs:
-        read = pick(run.evaluation, *panel.path)
-        if read:
-            with drawn_from(run, ".".join(panel.path)):
-                return draw_slots(read, name)
-    return None
+    return first_drawn(panel, runs, lambda read, run: draw_slots(read, run.name) if read else None)
 
 
 def draw_slots(read: Sequence[Mapping[str, Any]], title: str = "") -> Figure:

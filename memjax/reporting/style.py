@@ -1,6 +1,6 @@
 """How the figures look: one palette, one style, one legend below the axes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from matplotlib.artist import Artist
@@ -10,7 +10,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from memjax.reporting.default_report import report_of
 from memjax.reporting.description import Report
-from memjax.reporting.run_folder import Run, distinct_names, with_parts
+from memjax.reporting.run_folder import Run, distinct_names, drawn_from, pick, with_parts
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; their black and yellow are made lighter and darker
 # here, to be seen beside the ink and on white.
@@ -64,6 +64,21 @@ def shown_runs(runs: Sequence[Run]) -> tuple[list[Shown], list[Shown]]:
     names = map(plain, distinct_names(parts))
     shown = [Shown(i, name, part, report_of(part, runs)) for i, (name, part) in enumerate(zip(names, parts))]
     return shown[: len(runs)], shown
+
+
+def with_data(panel: Any, runs: Sequence[Shown]) -> list[tuple[Shown, Any]]:
+    """The runs whose evaluation has something at a panel's path, with that."""
+    found = ((run, pick(run.run.evaluation, *panel.path)) for run in runs)
+    return [(run, data) for run, data in found if data is not None]
+
+
+def first_drawn(panel: Any, runs: Sequence[Shown], draw: Callable[[Any, Shown], Figure | None]) -> Figure | None:
+    """The picture of the first run that has one; None if no run has one."""
+    for run, data in with_data(panel, runs):
+        with drawn_from(run.run, panel.path):
+            if (figure := draw(data, run)) is not None:
+                return figure
+    return None
 
 
 def new_figure(height: float, handles: Sequence[Artist] = ()) -> Figure:

@@ -10,8 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from memjax.reporting.description import WalkPicture
-from memjax.reporting.run_folder import drawn_from, pick
-from memjax.reporting.style import INK, PALETTE, Shown, new_figure, plain
+from memjax.reporting.style import INK, PALETTE, Shown, first_drawn, new_figure, plain
 
 # What a cell may be, by its code: unseen, floor, wall, then objects by their colour.
 KINDS = ("not seen", "floor", "wall", "red", "cyan", "yellow", "lime")
@@ -27,12 +26,7 @@ _PAINT: dict[str, Any] = {
 
 def walk(panel: WalkPicture, runs: Sequence[Shown]) -> Figure | None:
     """That of the first run that has one. None if no run has one."""
-    for _, name, run, _ in runs:
-        watched = pick(run.evaluation, *panel.path)
-        if watched is not None:
-            with drawn_from(run, ".".join(panel.path)):
-                return draw_walk(watched, f"{name}: {plain(run.label)}")
-    return None
+    return first_drawn(panel, runs, lambda watched, run: draw_walk(watched, f"{run.name}: {plain(run.run.label)}"))
 
 
 def draw_walk(watched: Mapping[str, Any], title: str = "") -> Figure:

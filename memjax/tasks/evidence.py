@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from memjax.checks import at_least, at_most
+from memjax.checks import at_least, at_most, check_multiple
 from memjax.errors import MemjaxError, require
 from memjax.tasks.random import check_seed, example_keys, fold, uniform
 from memjax.tasks.stream_task import Batch, Split, TaskShape, check_indices
@@ -74,7 +74,7 @@ class EvidenceSpec:
             self.arrangement in ("consecutive", "discrete"),
             f"arrangement must be 'consecutive' or 'discrete', not {self.arrangement!r}",
         )
-        require(self.facts % self.groups == 0, f"facts {self.facts} must be a multiple of groups {self.groups}")
+        check_multiple(self, "facts", "groups")
         require(self.queries >= self.groups, f"queries {self.queries} must be at least groups {self.groups}")
         per_group = self.facts // self.groups
         require(

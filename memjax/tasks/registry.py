@@ -97,13 +97,10 @@ def register_task(name: str, spec: type, task: Callable[[Any], Any] | None = Non
         is_dataclass(spec) and isinstance(spec, type), f"the spec of task {name!r} must be a dataclass, not {spec!r}"
     )
     require(callable(task), f"the task {name!r} must be a class or a function of its spec, not {task!r}")
-    entry, known = Entry(spec, task, family), registry.get(name)
+    entry = Entry(spec, task, family)
     # The same module may be imported twice, as by a notebook that is run again.
-    same = known is not None and (known.spec.__module__, known.spec.__qualname__) == (
-        spec.__module__,
-        spec.__qualname__,
-    )
-    require(known is None or same, f"there is a task {name!r} already; give yours another name")
+    own, taken = (f"{each.spec.__module__}.{each.spec.__qualname__}" for each in (entry, registry.get(name, entry)))
+    require(own == taken, f"there is a task {name!r} already; give yours another name")
     registry[name] = entry
     return task
 

@@ -4,11 +4,11 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from memjax.archives import Budget, opened_tar, tar_member
+from memjax.archives import tar_files
 from memjax.errors import MemjaxError, require
 from memjax.tasks.stream_task import Split
 from memjax.tasks.text import decoded, guarded, read_text
@@ -80,7 +80,7 @@ def read_stories(path: Path) -> dict[Split, list[Story]]:
 
 def _fairytales(path: Path) -> dict[Split, list[Story]]:
     parts: dict[str, dict[tuple[Split, str], tuple[str, str]]] = {"questions": {}, "section-stories": {}}
-    for name, data in guarded(path, lambda: list(_members(path))):
+    for name, data in guarded(path, lambda: list(tar_files(path, r"(?s).*\.csv"))):
         if match := _MEMBER.fullmatch(name):
             kind, folder, story = match.groups()
             key, where = (_FOLDERS[folder], story), f"{path}: {name}"
@@ -101,14 +101,6 @@ def _fairytales(path: Path) -> dict[Split, list[Story]]:
         questions = tuple(_question(row, numbers) for row in rows)
         found[split].append(Story(story, tuple(row["text"] for row in told), questions))
     return found
-
-
-def _members(path: Path) -> Iterator[tuple[str, bytes]]:
-    budget = Budget(path)
-    with opened_tar(path) as archive:
-        for member in archive:
-            if member.isfile() and member.name.endswith(".csv"):
-                yield member.name, tar_member(archive, member, budget) or b""
 
 
 def _question(row: Mapping[str, str], numbers: list[str]) -> StoryQuestion:

@@ -2,14 +2,15 @@
 
 import json
 import lzma
+import re
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-from memjax.archives import Budget, opened_tar, tar_member, unpacked, zip_member
+from memjax.archives import Budget, tar_files, unpacked, zip_member
 from memjax.errors import MemjaxError, one_line, require
 
 T = TypeVar("T")
@@ -51,10 +52,9 @@ def read_member(archive: Path, name: str) -> str:
 
     def data() -> bytes:
         if archive.name.endswith(_TARS):
-            with opened_tar(archive) as tar:
-                found = next((member for member in tar if member.isfile() and member.name == name), None)
-                require(found is not None, f"{archive} has no member {name}")
-                return tar_member(tar, cast(tarfile.TarInfo, found), Budget(archive)) or b""
+            for _, found in tar_files(archive, re.escape(name)):
+                return found
+            raise MemjaxError(f"{archive} has no member {name}")
         with zipfile.ZipFile(archive) as members:
             require(name in members.namelist(), f"{archive} has no member {name}")
             return zip_member(members, members.getinfo(name), Budget(archive))
@@ -69,13 +69,7 @@ def without_gutenberg(text: str) -> str:
 
 
 def _tar_texts(path: Path) -> list[str]:
-    def members() -> dict[str, bytes]:
-        budget = Budget(path)
-        with opened_tar(path) as archive:
-            files = [m for m in archive if m.isfile() and m.name.endswith(".txt")]
-            return {m.name: tar_member(archive, m, budget) or b"" for m in files}
-
-    found = guarded(path, members)
+    found = guarded(path, lambda: dict(tar_files(path, r"(?s).*\.txt")))
     require(found, f"{path} holds no .txt file")
     return [decoded(path, found[name]) for name in sorted(found)]
 

@@ -13,11 +13,10 @@ from memjax.files import read_object
 from memjax.training import checkpoint, runs
 from memjax.training.data import Examples
 from memjax.training.phase import Experiment
-from memjax.typing import Split
+from memjax.typing import SPLITS, Split
 
 FILE = "data.json"
 LOOKED_AT = 4  # examples of each split, evenly spread: enough to see another file, cheap enough for films
-SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 WORDS = ("vocabulary", "answers", "item_names")  # what numbers stand for, of tasks that have such
 
 

@@ -10,11 +10,9 @@ from jax.sharding import Mesh, PartitionSpec
 
 from memjax.config import OptimizerConfig
 from memjax.training.data import same
-from memjax.training.objective import Example, Loss
+from memjax.training.objective import Example, Loss, Metrics
 from memjax.training.sharding import ROWS, fsdp_specs, placed, replicated, row_parts
 from memjax.typing import Array, Int, Key, Params
-
-Metrics = dict[str, Array]
 
 
 class TrainState(NamedTuple):

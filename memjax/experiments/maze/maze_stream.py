@@ -15,6 +15,7 @@ from memjax.experiments.maze.maze_walk import begin, move
 from memjax.memories.policies import Learned, policies
 from memjax.models import Navigator
 from memjax.models.navigator import Seen, entropy_of
+from memjax.ops.recurrence import tree_where
 from memjax.training.objective import Example
 from memjax.typing import Array, Bool, Float, Int, Key, Params
 
@@ -84,7 +85,7 @@ def live(
         entries = jnp.where(decision.entries >= 0, decision.entries + passed, -1)
         did = decision.action, decision.evicted, jax.random.split(move_key)[1]
         happened = Stream(began, moment.view, entries, *did, moment.reward, ended)
-        return jax.tree.map(lambda new, old: jnp.where(ended, new, old), fresh, after), happened
+        return tree_where(ended, fresh, after), happened
 
     params = jax.lax.stop_gradient(params)
     first = begin(agent, mazes, params, example)
@@ -156,7 +157,7 @@ def _evictions(agent: Navigator, params: Params, stream: Stream, each: Any, seen
 
     def repeat(before, now):
         began, *rest, evicted = now
-        buffer, nothing = jax.tree.map(lambda new, old: jnp.where(began, new, old), begun, before)
+        buffer, nothing = tree_where(began, begun, before)
         choice, *after = cast(Any, agent.apply(params, *rest, buffer, nothing, evicted, method="repeat"))
         return tuple(after), (choice.log_prob, choice.entropy)
 

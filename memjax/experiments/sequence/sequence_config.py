@@ -10,7 +10,7 @@ from typing import Any, Literal
 import flax.linen as nn
 import jax.numpy as jnp
 
-from memjax.checks import LARGEST_WIDTH, at_least, at_most, check_counts, check_widths
+from memjax.checks import LARGEST_WIDTH, at_least, at_most, check_counts, check_penalties, check_shares, check_widths
 from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
 from memjax.errors import require
 from memjax.experiments.family import DtypeName, require_whole_streams
@@ -71,14 +71,13 @@ class SequenceModelConfig(SurpriseSettings):
                 self.layer != "memn2n" or getattr(self, name) == only,
                 f"{name} must be {only} for memn2n, which has none, not {getattr(self, name)}",
             )
-        for name in ("dropout", "carry_state"):
-            require(0 <= getattr(self, name) < 1, f"{name} must be in [0, 1), not {getattr(self, name)}")
+        check_shares(self, "dropout", "carry_state")
         check_horizon(self.lower_horizon, "lower_horizon")
         require(
             self.depth > 1 or not self.lower_horizon,
             "lower_horizon is for the blocks below the last, and depth is 1; set horizon",
         )
-        require(0 <= self.gate_cost <= 1e6, f"gate_cost must be from 0 to 1e6, not {self.gate_cost}")
+        check_penalties(self, "gate_cost")
         for name in ("horizon", "lower_horizon", "gate_cost"):
             require(
                 self.remembers or not getattr(self, name),

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from memjax.checks import at_least, check_counts, check_widths
+from memjax.checks import at_least, check_counts, check_shares, check_widths
 from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
 from memjax.errors import require
 from memjax.experiments.family import Compared, Family, PolicyName, choices, require_whole_streams
@@ -73,7 +73,7 @@ class SpanReaderConfig:
         check_widths(self, "width", "entries")
         check_counts(self, 1, "layers", "longest")
         require(self.width % 2 == 0, f"width must be even, not {self.width}")
-        require(0 <= self.dropout < 1, f"dropout must be in [0, 1), not {self.dropout}")
+        check_shares(self, "dropout")
 
 
 @dataclass(frozen=True)

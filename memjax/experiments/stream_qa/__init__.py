@@ -16,14 +16,12 @@ from memjax.experiments.stream_qa.slot_measures import (
     slot_changes,
     slot_cosines,
 )
-from memjax.experiments.stream_qa.stream_qa_config import MemoryConfig, ModelConfig, RehearsalConfig, StreamQAConfig
+from memjax.experiments.stream_qa.stream_qa_config import RehearsalConfig, StreamQAConfig
 from memjax.experiments.stream_qa.stream_qa_family import FAMILY
 from memjax.experiments.stream_qa.stream_qa_models import build, build_sampler
 
 __all__ = [
     "FAMILY",
-    "MemoryConfig",
-    "ModelConfig",
     "RehearsalConfig",
     "StreamQAConfig",
     "answer_objective",

@@ -1,7 +1,7 @@
 """What a report shows of stream QA."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from memjax.reporting.description import (
     ACCURACY,
@@ -10,6 +10,7 @@ from memjax.reporting.description import (
     Column,
     HeatMap,
     Lines,
+    Number,
     Phase,
     Report,
     SlotsPicture,
@@ -72,17 +73,8 @@ RANKED = (
     Column("HR@10 %", ("hr_10",), "percent", "higher"),
     Column("NDCG@10 %", ("ndcg_10",), "percent", "higher"),
 )
-HALVES = tuple(
-    Column(f"{half} AUC %", ("tags", "half", half, "auc"), "percent", "higher") for half in ("early", "later")
-)
 MRR = Column("MRR", ("mrr",), "number", "higher")
 GUESSED = Column("MRR of a guess", ("mrr_chance",), "number", "higher")
-PLACES = tuple(
-    Column(f"{place} MRR", ("tags", "place", place, "mrr"), "number", "higher") for place in ("early", "later")
-)
-RIGHT_BY_PLACE = tuple(
-    Column(f"{place} %", ("tags", "place", place, "accuracy"), "percent", "higher") for place in ("early", "later")
-)
 CHOSEN = "Accuracy: how often the right choice is first. "
 RECIPROCAL = "MRR: the mean of 1 / rank of the right candidate. A guess: in the mean over all orders of the candidates."
 BY_PLACES = " Early and later: by the half of the stream in which the answer lies."
@@ -128,21 +120,18 @@ def stream_qa_report(
     phases = (SAMPLER,) if sampler else ()
     panels = (*tag_panels(tags), *OF_SLOTS)
     if clicks:
-        columns = (AUC, *(HALVES if "half" in tags else ()), *(RANKED if ranked else ()), ACCURACY)
+        columns = (AUC, *_by_half(tags, "half", "AUC %", "auc"), *(RANKED if ranked else ()), ACCURACY)
         meaning = (RANKING if ranked else MEANING) + (BY_HALVES if "half" in tags else "")
         return Report(AUC.name, columns, panels, meaning, {"auc": 0.5, **guessing}, phases)
     if candidates:
         del guessing["accuracy"], guessing["answer_loss"]  # streams have more candidates or fewer
         meaning = RECIPROCAL + (BY_PLACES if "place" in tags else "")
         if choices:
-            columns = (ACCURACY, *(RIGHT_BY_PLACE if "place" in tags else ()), MRR, GUESSED)
+            columns = (ACCURACY, *_by_half(tags, "place", "%", "accuracy"), MRR, GUESSED)
             return Report(ACCURACY.name, columns, panels, CHOSEN + meaning, guessing, phases)
-        columns = (MRR, GUESSED, *(PLACES if "place" in tags else ()), ACCURACY)
+        columns = (MRR, GUESSED, *_by_half(tags, "place", "MRR", "mrr", "number"), ACCURACY)
         return Report(MRR.name, columns, panels, meaning, guessing, phases)
     if "half" in tags:
-        early, later = (
-            Column(f"{half} %", ("tags", "half", half, "accuracy"), "percent", "higher") for half in ("early", "later")
-        )
         everything = Column("all %", ("accuracy",), "percent", "higher")
         places = Bars(
             "places",
@@ -152,7 +141,7 @@ def stream_qa_report(
         )
         others = tag_panels(tag for tag in tags if tag not in places.tags)
         meaning = "Early, later, all: accuracy where the evidence lies in the first half, the second half, anywhere."
-        columns = (early, later, everything)
+        columns = (*_by_half(tags, "half", "%", "accuracy"), everything)
         return Report(everything.name, columns, (*others, places, *OF_SLOTS), meaning, guessing, phases)
     if len(tags.get("task", ())) > 1:
         path = ("tags", "task", "*", "accuracy")
@@ -161,3 +150,11 @@ def stream_qa_report(
         meaning = "Mean error: the mean over the tasks of the error of each."
         return Report(error.name, (error, over), panels, meaning, guessing, phases)
     return Report(ERROR.name, (ERROR, ACCURACY), panels, guessing=guessing, phases=phases)
+
+
+def _by_half(
+    tags: Collection[str], tag: str, words: str, metric: str, number: Number = "percent"
+) -> tuple[Column, ...]:
+    """(early, later) of a metric; nothing where the task has no such tag."""
+    halves = ("early", "later") if tag in tags else ()
+    return tuple(Column(f"{half} {words}", ("tags", tag, half, metric), number, "higher") for half in halves)

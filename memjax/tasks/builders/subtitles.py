@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from memjax.archives import Budget, opened_tar, tar_member, unpacked
+from memjax.archives import tar_files, unpacked
 from memjax.errors import require
 from memjax.tasks.dialogue_files import TVQA_SUBTITLES, Subtitle, read_subtitles
 from memjax.tasks.text import guarded, plain_or_gzipped
 
 NAME = "tvqa_subtitles"
 ARCHIVES = tuple(f"{NAME}.{kind}" for kind in ("tar.gz", "tgz", "tar"))
+_MEMBER = re.compile(r"(?:.*/)?[^/.][^/]*\.srt")
 _TIME = re.compile(r"\s*(\d{1,2}):(\d{1,2}):(\d{1,2})[,.](\d{1,3})\s*-->.*", re.ASCII)
 
 
@@ -80,12 +81,8 @@ def _files(path: Path) -> Iterator[tuple[str, bytes]]:
             with unpacked(file) as stream:
                 yield str(file), stream.read()
         return
-    budget = Budget(path)
-    with opened_tar(path) as archive:
-        for member in archive:
-            named = re.fullmatch(r"(?:.*/)?[^/.][^/]*\.srt", member.name)
-            if member.isfile() and named:
-                yield f"{path}: {member.name}", tar_member(archive, member, budget) or b""
+    for name, data in tar_files(path, _MEMBER):
+        yield f"{path}: {name}", data
 
 
 def _decoded(data: bytes) -> str:
