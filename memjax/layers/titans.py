@@ -16,6 +16,7 @@ from memjax.layers.surprise_settings import SurpriseLayer
 from memjax.layers.window_attention import WindowAttention, WindowState, attend
 from memjax.memories.memory import scan_module
 from memjax.memories.surprise_memory import EPSILON
+from memjax.ops.recurrence import separate
 from memjax.typing import Array, Bool, Float, Int
 
 SMALL_READ = 1e-3  # mean square of what is read below which a norm does not enlarge it: an almost empty memory's
@@ -72,7 +73,7 @@ class MAG(SurpriseLayer):
         self.in_front = persistent_tokens(self, self.persistent, self.width)
 
     def initial_state(self) -> BothState:
-        return BothState(self.attention.initial_state(), self.memory(self.in_front)[1])
+        return separate(BothState(self.attention.initial_state(), self.memory(self.in_front)[1]))
 
     def __call__(
         self, x: Float[Array, "L d"], state: BothState | None = None, *, reset: Bool[Array, "L"] | None = None
@@ -112,7 +113,7 @@ class MAL(SurpriseLayer):
         self.in_front = persistent_tokens(self, self.persistent, self.width)
 
     def initial_state(self) -> BothState:
-        return BothState(self.attention.initial_state(), self.memory(self.in_front)[1])
+        return separate(BothState(self.attention.initial_state(), self.memory(self.in_front)[1]))
 
     def __call__(
         self, x: Float[Array, "L d"], state: BothState | None = None, *, reset: Bool[Array, "L"] | None = None
@@ -179,7 +180,7 @@ class MAC(SurpriseLayer):
         none = jnp.zeros((2, self.window, self.heads, self.width // self.heads))
         memory, recent = self.memory.empty()
         memory = ops.SurpriseState(memory.memory, memory.momentum, anchor=memory.memory)
-        return ContextState(SurpriseLayerState(memory, recent), none, none, jnp.zeros((), jnp.int32))
+        return separate(ContextState(SurpriseLayerState(memory, recent), none, none, jnp.zeros((), jnp.int32)))
 
     def __call__(
         self, x: Float[Array, "L d"], state: ContextState | None = None, *, reset: Bool[Array, "L"] | None = None

@@ -125,6 +125,15 @@ def test_the_state_does_not_grow_with_the_stream(variant):
 
 
 @every_memory
+def test_a_state_of_nothing_read_may_be_donated(variant):
+    """None of its arrays is a parameter, which would be gone with it, or is there twice."""
+    memory, params = made(variant)
+    state = memory.apply(params, method="initial_state")
+    held = [leaf.unsafe_buffer_pointer() for leaf in (*jax.tree.leaves(params), *jax.tree.leaves(state))]
+    assert len(set(held)) == len(held)
+
+
+@every_memory
 def test_slots_are_k_vectors_and_say_which_of_them_hold_something(variant):
     _, params = made(variant)
     state, _ = run(variant, memorize)(params, *stream())
