@@ -13,7 +13,7 @@ from oracles.checking import assert_close, assert_finite, assert_same, cast
 
 from memjax import functional, memories
 from memjax.errors import MemjaxError
-from memjax.memories import memorize
+from memjax.memories import memorize, memorize_at
 
 T, N, WIDTH, BATCH = 4, 3, 4, 8
 CONTROLLED = {"slots": 4, "width": WIDTH, "memory_width": 3, "read_heads": 2, "hidden": 5}
@@ -364,6 +364,14 @@ def test_what_does_not_fit_is_one_clear_line(unchecked, variant, items, mask, op
     with pytest.raises(MemjaxError, match=words) as caught:
         memory.apply(params, jnp.zeros(items), mask, method=memorize, **options)
     assert "\n" not in str(caught.value)
+
+
+@every_memory
+def test_a_memory_without_parameters_says_how_it_is_called(variant):
+    memory, _ = made(variant)
+    for call, more in ((memorize, ()), (memorize_at, (jnp.array([1]),))):
+        with pytest.raises(MemjaxError, match=r"has no parameters yet: .*memory\.apply\(params, items, method="):
+            call(memory, jnp.ones((T, N, WIDTH)), *more)
 
 
 @every_memory
