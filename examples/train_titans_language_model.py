@@ -2,9 +2,10 @@
 
     python examples/train_titans_language_model.py
 
-The text is the manual that comes with Python; replace `TEXT` by any string. The layer is LMM, surprise memory alone,
-with exact gradients at every token; MAC, MAG, MAL and WindowAttention take its place by their names. Trained on pieces
-of 128 characters, it reads a text of any length: the state that goes from call to call never grows.
+The text is the manual that comes with Python; replace `TEXT` by any string longer than `TEST`, and `PROMPT` by words of
+its characters. The layer is LMM, surprise memory alone, with exact gradients at every token; MAC, MAG and MAL take its
+place with a `window`, and so does WindowAttention, which has no `chunk`. Trained on pieces of 128 characters, it reads
+a text of any length: the state that goes from call to call never grows.
 """
 
 from functools import partial
@@ -19,6 +20,7 @@ from memjax.layers import LMM
 from memjax.models import LanguageModel, generate
 
 TEXT = "".join(topics[name] for name in sorted(topics))
+PROMPT = "The statement "
 LENGTH, BATCH, STEPS, TEST = 128, 8, 100, 2048
 
 characters = sorted(set(TEXT))
@@ -77,9 +79,9 @@ def main():
     print(
         f"perplexity of {len(test):,} characters: {perplexity:.1f}, by chance {len(characters)}; state {size:,} bytes"
     )
-    prompt = jnp.array([characters.index(character) for character in "The statement "])
+    prompt = jnp.array([characters.index(character) for character in PROMPT])
     tokens, _ = jax.jit(partial(generate, model, count=80))(params, prompt=prompt, key=jax.random.key(1))
-    print("The statement " + "".join(characters[token] for token in tokens))
+    print(PROMPT + "".join(characters[token] for token in tokens))
     return float(perplexity)
 
 

@@ -180,6 +180,8 @@ def answer(
     else:
         require(candidates is None, "the answers are no candidates")
     rows = _checked_rows(rows, states, once=False)
+    if not np.size(queries):
+        queries = np.zeros(np.shape(queries), np.int32)  # as of rows: a list of none has a type of its own
     for texts in (queries, candidates):
         if texts is not None and not isinstance(texts, jax.core.Tracer):
             _check_ids("questions and candidates have ids", np.asarray(texts), model.shape.queries)

@@ -276,10 +276,11 @@ def test_rows_may_be_of_any_whole_type_however_many_streams_there_are(unchecked)
     assert_same(streaming.write(model, params, states, np.array([0, 1, 2], np.uint8), told), wanted)
 
 
-def test_nothing_to_write_leaves_the_states_as_they_are():
+def test_nothing_to_write_leaves_the_states_as_they_are(unchecked):
     model, params, write, _ = made()
     states = write(params, streaming.start(model, params, STREAMS), jnp.arange(STREAMS), *streams())
     assert_same(streaming.write(model, params, states, [], []), states)
+    assert streaming.answer(model, params, states, [], []).shape[0] == 0
     assert streaming.answer(model, params, states, [], np.zeros(0, int)).shape[0] == 0
 
 

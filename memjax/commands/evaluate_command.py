@@ -47,8 +47,9 @@ def run(arguments: Sequence[str]) -> None:
     folders = run_folders([a for a in arguments if a not in changes], values, "evaluate")
     keep_compiled(values)
     file = evaluation_file(values.split, values.data_dir, changes)
-    for folder in folders:
-        runs.require_writable(folder)  # before anything is tested
+    for folder in folders:  # before anything is tested
+        runs.read_settings(folder)
+        runs.require_writable(folder)
     console = make_console()
     for folder in folders:
         config = read_run(folder)

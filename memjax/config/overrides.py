@@ -71,9 +71,11 @@ def override(settings: dict[str, Any], arguments: Sequence[str], explain: Explai
 def _override(
     settings: ConfigDict, values: flags.FlagValues, arguments: Sequence[str], explain: Explain, command: str
 ) -> dict[str, Any]:
-    _check_overrides(settings, arguments, explain)
+    _check_overrides(settings, [a for a in arguments if a not in own_flags(values, arguments)[0]], explain)
     config_flags.DEFINE_config_dict("config", settings, flag_values=values, sys_argv=["memjax", *arguments])
     rest = parse_flags(values, arguments, command)
+    files = [a for a in rest if a.partition(":")[0].endswith(".py")]
+    require(not files, f"write --config={''.join(files[:1])}")
     require(not rest, f"this command takes no {' '.join(rest)!r}; see memjax --help")
     return values.config.to_dict()
 
@@ -120,8 +122,9 @@ def _check_overrides(settings: ConfigDict, arguments: Sequence[str], explain: Ex
         if name in groups:
             keys = [key.removeprefix(f"{name}.") for key in known if key.startswith(f"{name}.")]
             raise MemjaxError(f"{name} is a group of settings; write --{name}.KEY=VALUE with one of {', '.join(keys)}")
-        if f"config.{name}" in known:
-            raise MemjaxError(f"unknown option --{name}; did you mean --config.{name}?")
+        same = [key for key in known if key == f"config.{name}" or ("." not in name and key.endswith(f".{name}"))]
+        if same:
+            raise MemjaxError(f"unknown option --{name}; did you mean --{' or --'.join(same)}?")
         if name in known and hasattr(ConfigDict, name.rpartition(".")[2]):
             raise MemjaxError(
                 f"--{name} cannot be given: a ConfigDict has a method of this name; set it in the config file, or call "

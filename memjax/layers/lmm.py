@@ -13,6 +13,7 @@ from memjax.layers.stream_state import check_documents, checked_state, checked_s
 from memjax.layers.surprise_settings import SurpriseLayer
 from memjax.memories.surprise_memory import EPSILON
 from memjax.ops.exportable import exportable
+from memjax.ops.recurrence import separate
 from memjax.typing import Array, Bool, Float, Int
 
 TAPS = 4  # tokens that the convolution spans
@@ -59,7 +60,7 @@ class LMM(SurpriseLayer):
         self.in_front = persistent_tokens(self, self.persistent, self.width)
 
     def initial_state(self) -> SurpriseLayerState:
-        return self(self.in_front, self.empty())[1] if self.persistent else self.empty()
+        return separate(self(self.in_front, self.empty())[1] if self.persistent else self.empty())
 
     def empty(self) -> SurpriseLayerState:
         """That of a layer which has read nothing, not even its persistent tokens."""

@@ -17,7 +17,7 @@ from memjax.layers.window_attention import WindowAttention, WindowState, attend
 from memjax.memories.memory import scan_module
 from memjax.memories.surprise_memory import EPSILON
 from memjax.ops.exportable import exportable
-from memjax.ops.recurrence import tree_where
+from memjax.ops.recurrence import separate, tree_where
 from memjax.typing import Array, Bool, Float, Int
 
 SMALL_READ = 1e-3  # mean square of what is read below which a norm does not enlarge it: an almost empty memory's
@@ -51,7 +51,7 @@ class Both(Windowed):
         self.in_front = persistent_tokens(self, self.persistent, self.width)
 
     def initial_state(self) -> BothState:
-        return BothState(self.attention.initial_state(), self.memory(self.in_front)[1])
+        return separate(BothState(self.attention.initial_state(), self.memory(self.in_front)[1]))
 
     def begun(self, x: Array, state: BothState | None, reset: Array | None) -> BothState:
         """The state to go on from, once all that was given is checked."""
@@ -175,7 +175,7 @@ class MAC(Windowed):
         none = jnp.zeros((2, self.window, self.heads, self.width // self.heads))
         memory, recent = self.memory.empty()
         memory = ops.SurpriseState(memory.memory, memory.momentum, anchor=memory.memory)
-        return ContextState(SurpriseLayerState(memory, recent), none, none, jnp.zeros((), jnp.int32))
+        return separate(ContextState(SurpriseLayerState(memory, recent), none, none, jnp.zeros((), jnp.int32)))
 
     def __call__(
         self, x: Float[Array, "L d"], state: ContextState | None = None, *, reset: Bool[Array, "L"] | None = None

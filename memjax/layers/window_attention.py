@@ -11,6 +11,7 @@ from memjax.checks import at_least, check_whole
 from memjax.errors import require
 from memjax.layers.stream_state import check_documents, checked_stream, persistent_tokens
 from memjax.ops.exportable import exportable
+from memjax.ops.recurrence import separate
 from memjax.typing import Any, Array, Bool, Float, Int
 
 FAR = -1e30  # a score that no softmax sees; -inf would be NaN where nothing may be seen
@@ -60,7 +61,7 @@ class WindowAttention(nn.Module):
 
     def initial_state(self) -> WindowState:
         empty = jnp.zeros((self.window, self.heads, self.width // self.heads))
-        return WindowState(empty, empty, jnp.zeros((), jnp.int32))
+        return separate(WindowState(empty, empty, jnp.zeros((), jnp.int32)))
 
     def __call__(
         self,

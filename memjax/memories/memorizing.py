@@ -4,6 +4,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from memjax.errors import require
 from memjax.memories.memory import (
     Memory,
     Slots,
@@ -168,6 +169,11 @@ def memorize_at(
 
 def _given(memory: Memory, items: Array, mask: Array | None, state: State | None) -> tuple[Array, State]:
     """The mask and the state, or what stands for them where they are not given."""
+    require(
+        memory.scope is not None,
+        "this memory has no parameters yet: call memorize inside a Flax module, or as "
+        "memory.apply(params, items, method=memorize)",
+    )
     if mask is None:
         mask = jnp.ones(items.shape[:2], bool)
     if state is None:

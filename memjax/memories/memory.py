@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec
 from memjax.errors import MemjaxError, require
 from memjax.ops.checked import checked
 from memjax.ops.exportable import exportable
-from memjax.ops.recurrence import carry_like
+from memjax.ops.recurrence import carry_like, separate
 from memjax.typing import Any, Array, Bool, Float, Key, PyTree, Shaped, State
 
 
@@ -52,13 +52,15 @@ class Memory(nn.Module):
             check = {"write": _check_written, "write_stream": _check_written, "slots": _check_shown}.get(name)
             method = _with_own_state(method, check) if check else method
             setattr(cls, name, checked(method, like=getattr(Memory, name, method), name=f"Memory.{name}"))
+        if "initial_state" in cls.__dict__:
+            setattr(cls, "initial_state", _with_own_arrays(cls.__dict__["initial_state"]))  # noqa: B010
         super().__init_subclass__(**kwargs)
 
     def validate(self) -> None:
         """Raises `MemjaxError` for sizes that this memory cannot have."""
 
     def initial_state(self) -> State:
-        """The state of a memory that has read nothing: learned or constant."""
+        """The state of a memory that has read nothing: learned or constant. It may be donated."""
         raise NotImplementedError(f"{type(self).__name__} has no initial_state")
 
     def encode(self, items: Float[Array, "T N d"], mask: Bool[Array, "T N"]) -> Any:
@@ -118,6 +120,16 @@ class Memory(nn.Module):
     def slots(self, state: State) -> Slots:
         """The state as K vectors."""
         raise NotImplementedError(f"{type(self).__name__} has no slots")
+
+
+def _with_own_arrays(initial_state: Callable) -> Callable:
+    """One that may be donated: a learned state is a parameter, and would be taken from the parameters, too."""
+
+    @functools.wraps(initial_state)
+    def copied(memory):
+        return separate(initial_state(memory))
+
+    return copied
 
 
 def _with_own_state(method: Callable, check: Callable) -> Callable:

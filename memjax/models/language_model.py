@@ -13,6 +13,7 @@ from memjax.errors import require, require_count
 from memjax.layers.stream_state import check_documents
 from memjax.models.memory_network_language import MemN2NLanguage
 from memjax.models.tokens import check_tokens
+from memjax.ops.checked import is_key
 from memjax.typing import Any, Array, Bool, Float, Int, Key, Params, State
 
 BLOCK = 512  # tokens of a long sequence that are read at once: their logits are in memory together
@@ -164,6 +165,7 @@ def generate(
     require_count("count", count)
     warm = isinstance(temperature, int | float | np.number) and temperature > 0
     require(warm, f"temperature must be a number above 0, not {temperature!r:.40}")
+    require(key is None or is_key(key), f"key must be a key, as jax.random.key makes one, not {key!r:.40}")
     return _generate(model, count, BLOCK, params, jnp.asarray(prompt), state, key, float(temperature))
 
 

@@ -12,6 +12,7 @@ from memjax.checks import at_least, one_of
 from memjax.memories.eviction import BaseView, Choice
 from memjax.memories.policies import policies
 from memjax.memories.weights import glorot_gru_params, lstm_params
+from memjax.ops.recurrence import separate
 from memjax.typing import Any, Array, Bool, Float, Int, Key
 
 BASES = ("mqn", "frmqn")
@@ -175,7 +176,7 @@ class Navigator(nn.Module):
         size, none, kept = self.entries, jnp.zeros(self.width), self.evictor.kept()
         rows = jnp.zeros((size, self.width))
         entries = Seen(rows, rows, jnp.tile(kept, (size, 1)), jnp.zeros(size, jnp.int32), jnp.full(size, -1))
-        return NavigatorState(ops.Buffer(entries, jnp.array(0)), kept, none, none, none, none, jnp.array(0))
+        return separate(NavigatorState(ops.Buffer(entries, jnp.array(0)), kept, none, none, none, none, jnp.array(0)))
 
     def __call__(
         self,

@@ -291,10 +291,15 @@ def _dtype(value: Any, where: str, sizes: Sizes) -> Any:
     return value
 
 
-def _key(optional: bool, value: Any, where: str, sizes: Sizes) -> Any:
+def is_key(value: Any) -> bool:
+    """Whether this is one random key, of `jax.random.key` or of `jax.random.PRNGKey`."""
     typed = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key) and not value.ndim
     raw = isinstance(value, (jax.Array, np.ndarray)) and value.dtype == np.uint32 and value.shape in ((2,), (4,))
-    if not typed and not raw and not (optional and value is None):
+    return typed or raw
+
+
+def _key(optional: bool, value: Any, where: str, sizes: Sizes) -> Any:
+    if not is_key(value) and not (optional and value is None):
         raise sizes.refuse(where, "a key, as jax.random.key makes one", described(value))
     return value
 

@@ -59,6 +59,16 @@ def tree_where(condition: Bool[Array, "..."] | bool, new: PyTree, old: PyTree) -
     return jax.tree.map(lambda new, old: jnp.where(condition, new, old), new, old)
 
 
+def separate(state: PyTree) -> PyTree:
+    """The same state, its arrays nobody else's: none is a parameter's, none is there twice, so that it may be donated.
+
+    >>> x = jnp.ones(2)
+    >>> [leaf is x for leaf in separate((x, x, 0))[:2]]
+    [False, False]
+    """
+    return jax.tree.map(lambda leaf: jnp.copy(leaf) if isinstance(leaf, jax.Array) else leaf, state)
+
+
 def as_column(x: Array, like: Array) -> Array:
     """x, a number for each entry of the first axes of `like`, in the shape that is broadcast along its other axes."""
     return x.reshape(*x.shape, *[1] * (like.ndim - x.ndim))

@@ -99,8 +99,10 @@ def load_run(path: str | Path) -> Run:
         MemjaxError: for what is no run folder, and for what is damaged.
     """
     path = Path(path)
-    require(path.is_dir(), f"{path} is no run folder: there is no such folder")
-    inside = "; give those in it" if any(path.glob("*/config.json")) else ""  # as the folder of a comparison
+    what = "it is a file" if path.is_file() else "there is no such folder"
+    require(path.is_dir(), f"{path} is no run folder: {what}")
+    runs = sorted(file.parent for file in path.glob("*/config.json"))  # as in the folder of a comparison
+    inside = f"; give those in it, as {' '.join(map(str, runs[:2]))}" if runs else ""
     require((path / "config.json").is_file(), f"{path} is no run folder: it has no config.json{inside}")
     config = read_object(path / "config.json")
     curves, validation, validations = _read_metrics(path / "metrics.jsonl")

@@ -157,8 +157,10 @@ def _npy(path: Path) -> np.ndarray:
     try:
         with path.open("rb") as file:
             items = np.lib.format.read_array(file, allow_pickle=False)
-    except Exception as error:  # a damaged header fails in many ways
-        raise MemjaxError(f"{path} cannot be read: {one_line(error)}; write it with numpy.save") from None
+    except Exception as error:  # a damaged header fails in many ways; words of pandas are objects
+        raise MemjaxError(
+            f"{path} cannot be read: {one_line(error)}; write it with numpy.save, words as numpy.array(words, str)"
+        ) from None
     ids = items.ndim == 1 and items.dtype.kind in "iuU"
     vectors = items.ndim == 2 and items.shape[1] > 0 and items.dtype.kind in "iuf"
     require(

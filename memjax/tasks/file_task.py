@@ -260,8 +260,10 @@ def _split(folder: Path, questions: list[FileQuestion]) -> dict[Split, list[File
         drawn = hashlib.sha256(question.stream.encode(errors="surrogateescape")).digest()[0] % 10
         split: Split = question.split or ("test" if drawn == 0 else "valid" if drawn == 1 else "train")
         found[split].append(question)
+    said = questions[0].split is not None
     for split, own in found.items():
-        require(own, f'{folder / QUESTIONS} has no question for {split}; give every line a "split", or more streams')
+        give = f'give some lines "split": "{split}"' if said else 'give every line a "split", or more streams'
+        require(own, f"{folder / QUESTIONS} has no question for {split}; {give}")
     return found
 
 

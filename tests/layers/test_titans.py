@@ -275,6 +275,15 @@ def test_no_token_sees_what_comes_after_it(name):
     assert by_token[-1, 0] > 0 or name == "attention"
 
 
+@pytest.mark.parametrize("name", ["attention", "LMM", "LMM, per chunk", "LMM, deep", "MAC", "MAC, deep", "MAG", "MAL"])
+def test_a_state_of_nothing_read_may_be_donated(name):
+    """None of its arrays is a parameter, which would be gone with it, or is there twice."""
+    state = LAYERS[name].clone(persistent=0).apply(params := made(name), method="initial_state")
+    arrays = [leaf for leaf in (*jax.tree.leaves(params), *jax.tree.leaves(state)) if isinstance(leaf, jax.Array)]
+    held = [leaf.unsafe_buffer_pointer() for leaf in arrays if leaf.size]
+    assert len(set(held)) == len(held)
+
+
 @every_layer
 def test_the_state_does_not_grow_and_an_empty_call_leaves_it(name):
     sizes = [

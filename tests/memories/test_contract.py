@@ -14,7 +14,7 @@ from oracles.checking import assert_close, assert_finite, assert_same, cast
 
 from memjax import functional, memories
 from memjax.errors import MemjaxError
-from memjax.memories import memorize
+from memjax.memories import memorize, memorize_at
 
 T, N, WIDTH, BATCH = 4, 3, 4, 8
 CONTROLLED = {"slots": 4, "width": WIDTH, "memory_width": 3, "read_heads": 2, "hidden": 5}
@@ -123,6 +123,15 @@ def test_the_state_does_not_grow_with_the_stream(variant):
         state, aux = run(variant, memorize).eval_shape(params, items, mask, **given)
         assert state == start
         assert aux.shape == () and aux.dtype == jnp.float32
+
+
+@every_memory
+def test_a_state_of_nothing_read_may_be_donated(variant):
+    """None of its arrays is a parameter, which would be gone with it, or is there twice."""
+    memory, params = made(variant)
+    state = memory.apply(params, method="initial_state")
+    held = [leaf.unsafe_buffer_pointer() for leaf in (*jax.tree.leaves(params), *jax.tree.leaves(state))]
+    assert len(set(held)) == len(held)
 
 
 @every_memory
@@ -356,6 +365,14 @@ def test_what_does_not_fit_is_one_clear_line(unchecked, variant, items, mask, op
     with pytest.raises(MemjaxError, match=words) as caught:
         memory.apply(params, jnp.zeros(items), mask, method=memorize, **options)
     assert "\n" not in str(caught.value)
+
+
+@every_memory
+def test_a_memory_without_parameters_says_how_it_is_called(variant):
+    memory, _ = made(variant)
+    for call, more in ((memorize, ()), (memorize_at, (jnp.array([1]),))):
+        with pytest.raises(MemjaxError, match=r"has no parameters yet: .*memory\.apply\(params, items, method="):
+            call(memory, jnp.ones((T, N, WIDTH)), *more)
 
 
 @every_memory

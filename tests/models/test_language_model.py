@@ -275,6 +275,12 @@ def test_what_cannot_be_generated_is_one_clear_line(prompt, count, temperature, 
         generate(model_of("LMM"), made("LMM"), prompt, count, temperature=temperature)
 
 
+@pytest.mark.parametrize("key", [0, jax.random.split(jax.random.key(0), 2)])
+def test_what_is_no_key_is_one_clear_line(unchecked, key):
+    with pytest.raises(MemjaxError, match=r"key must be a key, as jax\.random\.key makes one"):
+        generate(model_of("LMM"), made("LMM"), TOKENS, 2, key=key)
+
+
 def test_what_is_read_is_left_out_in_training():
     model, tokens = MemN2NLanguage(vocabulary=40, width=16, hops=2, memory=30, dropout=0.5), jnp.arange(30)
     params = model.init(jax.random.key(0), tokens)

@@ -224,9 +224,11 @@ def test_the_headline_has_an_interval(make_run):
 
 
 def test_a_folder_of_runs_says_that_they_are_in_it(make_run):
-    folder = make_run("a").parent
-    with pytest.raises(MemjaxError, match=r"is no run folder: it has no config\.json; give those in it"):
-        load_run(folder)
+    run = make_run("a")
+    with pytest.raises(MemjaxError, match=rf"is no run folder: it has no config\.json; give those in it, as {run}"):
+        load_run(run.parent)
+    with pytest.raises(MemjaxError, match=r"config\.json is no run folder: it is a file"):
+        load_run(run / "config.json")
 
 
 def test_examples_that_share_streams_count_for_fewer(make_run):

@@ -277,7 +277,7 @@ def test_a_question_that_is_none_is_one_clear_line(tmp_path, line, words):
         (np.full((3, 4), np.nan), "stream a has a vector whose numbers are not finite, item 0; mend it"),
         (np.zeros((2, 3, 4)), r"a\.npy holds float64\[2, 3, 4\]; a stream is whole numbers or words \[L\], or vectors"),
         (np.array([1.5]), r"holds float64\[1\]"),
-        (np.array([None]), "cannot be read"),
+        (np.array(["a", "b"], object), r"cannot be read: .*; write it with .*, words as numpy\.array\(words, str\)"),
         (np.array([2**63 + 1], np.uint64), r"has whole numbers of 2\^63 or more"),
     ],
 )
@@ -296,7 +296,11 @@ def test_a_folder_that_lacks_something_is_one_clear_line(tmp_path, monkeypatch):
     np.save(tmp_path / "streams" / "none.npy", np.zeros(0, int))
     assert "1 of 31 streams are left out: they have no items" in create(tmp_path).notes
     write(tmp_path, [q for q in questions if q["split"] != "valid"])
-    with pytest.raises(MemjaxError, match='has no question for valid; give every line a "split", or more streams'):
+    with pytest.raises(MemjaxError, match='has no question for valid; give some lines "split": "valid"'):
+        create(tmp_path)
+    one = [{key: value for key, value in questions[0].items() if key != "split"}]
+    write(tmp_path, one)
+    with pytest.raises(MemjaxError, match=r'has no question for .*; give every line a "split", or more streams'):
         create(tmp_path)
     write(tmp_path, [q | {"answer": "garden"} for q in questions])
     with pytest.raises(MemjaxError, match=r"all answers of train in .* are the same"):
