@@ -239,6 +239,15 @@ def test_reports_stand_side_by_side(trained, tmp_path, capsys):
     assert "other" in page and "run" in page
 
 
+def test_the_folder_of_a_comparison_stands_for_all_runs_in_it(trained, tmp_path, capsys):
+    for name in ("dnc-0", "dnc-1"):
+        shutil.copytree(trained, tmp_path / "compared" / name)
+    (tmp_path / "compared" / "plots").mkdir()
+    status, out, err = call(capsys, "report", tmp_path / "compared", f"--out={tmp_path / 'out'}")
+    assert status == 0 and "dnc-0" in out and "dnc-1" in out, err
+    assert "there is no such folder" in refused(capsys, "report", tmp_path / "none")
+
+
 def test_without_a_terminal_no_name_is_folded(trained, tmp_path, capsys):
     folder = tmp_path / "a-run-with-a-name-as-long-as-they-come-from-a-config-and-its-variant"
     shutil.copytree(trained, folder)

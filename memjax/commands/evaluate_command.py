@@ -24,9 +24,9 @@ USAGE = """\
 memjax evaluate RUN ... [--split=test] [--data_dir=FOLDER] [--config.task.KEY=VALUE ...]
                 [--compile_cache=FOLDER|off] [--plugin=MODULE ...]
 
-Tests each run again: its newest checkpoint, or its best one where config.training.keep says so. With another split,
-other data or another length of the same task, what is found is kept beside the first evaluation, as
-evaluation-NAME.json, and shown by `memjax report`.
+Tests each run again, or all in the folder of a comparison: its newest checkpoint, or its best one where
+config.training.keep says so. With another split, other data or another length of the same task, what is found is kept
+beside the first evaluation, as evaluation-NAME.json, and shown by `memjax report`.
 
   --split                  train, valid or test
   --data_dir               where the task's data lies now

@@ -10,8 +10,8 @@ from memjax.commands.shared import make_console, report, run_folders
 USAGE = """\
 memjax report RUN ... [--out=FOLDER]
 
-A table in the terminal, and a page with plots; several runs side by side. Reads what is in the run folders, and needs
-neither data nor plugins.
+A table in the terminal, and a page with plots; several runs side by side. The folder of a comparison stands for all
+runs in it. Reads what is in the run folders, and needs neither data nor plugins.
 """
 
 

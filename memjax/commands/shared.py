@@ -41,10 +41,15 @@ def keep_compiled(values: flags.FlagValues) -> None:
 
 
 def run_folders(arguments: Sequence[str], values: flags.FlagValues, command: str) -> list[Path]:
-    """The run folders that are named."""
+    """The run folders that are named; that of a comparison stands for all runs in it."""
     rest = parse_flags(values, arguments, command)
     require(rest, "name at least one run folder, such as runs/evidence-demo")
-    return [Path(folder) for folder in rest]
+    return [run for folder in rest for run in _runs_of(Path(folder))]
+
+
+def _runs_of(folder: Path) -> list[Path]:
+    inside = sorted(file.parent for file in folder.glob("*/config.json"))
+    return inside if inside and not (folder / "config.json").exists() else [folder]
 
 
 def report(folders: Sequence[Path], out: Path, console: Console) -> None:
