@@ -11,6 +11,7 @@ from rich.console import Console
 from memjax.config.overrides import parse_flags
 from memjax.errors import MemjaxError, require
 from memjax.reporting import load_run, print_table, write_report
+from memjax.reporting.run_folder import runs_in
 from memjax.training import compile_cache
 
 
@@ -48,8 +49,7 @@ def run_folders(arguments: Sequence[str], values: flags.FlagValues, command: str
 
 
 def _runs_of(folder: Path) -> list[Path]:
-    inside = sorted(file.parent for file in folder.glob("*/config.json"))
-    return inside if inside and not (folder / "config.json").exists() else [folder]
+    return [folder] if (folder / "config.json").exists() else runs_in(folder) or [folder]
 
 
 def report(folders: Sequence[Path], out: Path, console: Console) -> None:

@@ -71,11 +71,12 @@ def override(settings: dict[str, Any], arguments: Sequence[str], explain: Explai
 def _override(
     settings: ConfigDict, values: flags.FlagValues, arguments: Sequence[str], explain: Explain, command: str
 ) -> dict[str, Any]:
-    _check_overrides(settings, [a for a in arguments if a not in own_flags(values, arguments)[0]], explain)
+    own, _ = own_flags(values, arguments)
+    _check_overrides(settings, [a for a in arguments if a not in own], explain)
     config_flags.DEFINE_config_dict("config", settings, flag_values=values, sys_argv=["memjax", *arguments])
     rest = parse_flags(values, arguments, command)
-    files = [a for a in rest if a.partition(":")[0].endswith(".py")]
-    require(not files, f"write --config={''.join(files[:1])}")
+    for argument in rest:
+        require(not argument.partition(":")[0].endswith(".py"), f"write --config={argument}")
     require(not rest, f"this command takes no {' '.join(rest)!r}; see memjax --help")
     return values.config.to_dict()
 

@@ -90,6 +90,11 @@ class Run:
         return f"step {self.step:,.0f} of {steps:,.0f}" if self.step < steps else ""
 
 
+def runs_in(folder: Path) -> list[Path]:
+    """The run folders in that of a comparison, by name."""
+    return sorted(file.parent for file in folder.glob("*/config.json"))
+
+
 def load_run(path: str | Path) -> Run:
     """Reads a run folder: config.json; metrics.jsonl, evaluation.json and every evaluation-NAME.json where they exist.
 
@@ -101,7 +106,7 @@ def load_run(path: str | Path) -> Run:
     path = Path(path)
     what = "it is a file" if path.is_file() else "there is no such folder"
     require(path.is_dir(), f"{path} is no run folder: {what}")
-    runs = sorted(file.parent for file in path.glob("*/config.json"))  # as in the folder of a comparison
+    runs = runs_in(path)
     inside = f"; give those in it, as {' '.join(map(str, runs[:2]))}" if runs else ""
     require((path / "config.json").is_file(), f"{path} is no run folder: it has no config.json{inside}")
     config = read_object(path / "config.json")

@@ -19,12 +19,10 @@ class Answered(NamedTuple):
     """What one pass over a stream gives.
 
     Attributes:
-        slots: that were asked; with a leading axis A where the stream is asked on the way.
-        logits: of the answers; with leading axes A, M there.
+        logits: of the answers; with leading axes A, M where the stream is asked on the way.
         aux_loss: the memory's own, one number.
     """
 
-    slots: Slots
     logits: Float[Array, "..."]
     aux_loss: Float[Array, ""]
 
@@ -39,11 +37,11 @@ def answer(model: System, params: Params, example: Example, key: Key | None = No
         key: to memorize with, in training.
     """
     slots, aux_loss = _memorized(model, params, example, key)
-    return Answered(slots, _asked(model, params, slots, example), aux_loss)
+    return Answered(_asked(model, params, slots, example), aux_loss)
 
 
 def _memorized(model: System, params: Params, example: Example, key: Key | None) -> tuple[Slots, Float[Array, ""]]:
-    """The slots that are asked, and the memory's own loss."""
+    """The slots that are asked, with a leading axis A where that is on the way, and the memory's own loss."""
     stream, mask = example["stream"], example["mask"]
     if "after" not in example:
         return _call(model, params, "memorize", stream, mask, key=key)

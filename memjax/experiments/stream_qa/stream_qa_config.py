@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from memjax import memories
-from memjax.checks import at_least, at_most, check_counts, check_scales, check_widths
+from memjax.checks import at_least, check_counts, check_penalties, check_scales, check_widths
 from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
 from memjax.config.typed import check_range, setting, typed
 from memjax.deprecated import new_names
@@ -181,8 +181,8 @@ class RehearsalConfig:
         check_counts(self, 1, "layers")
         at_least(self, 1, "heads")
         at_least(self, 0, "recollection", "familiarity", "answer", "answer_after", "anneal_steps")
-        at_least(self, 0, "fragments", "negatives", "balance")
-        at_most(self, 1e6, "balance")
+        at_least(self, 0, "fragments", "negatives")
+        check_penalties(self, "balance")
         check_scales(self, "position_std")
 
 
