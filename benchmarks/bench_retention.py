@@ -23,6 +23,7 @@ from memjax import environments, tasks
 from memjax.experiments.reading import from_mapping
 from memjax.experiments.retention import build_reader, retention_objective, rewards, rollout
 from memjax.models import StreamReader
+from memjax.models.buffer_step import empty_carry
 from memjax.training.actor_critic import ActorCritic, actor_critic_loss
 from memjax.training.objective import answer_metrics
 
@@ -49,7 +50,7 @@ def begin(reader: StreamReader, lines, line):
     weights = jax.vmap(reader.base.weigh)(lines, lines != 0)
     rows = reader.base.embed(weights, jnp.zeros(len(lines), jnp.int32)).reshape(len(lines), -1, reader.width)
     seen = rows[:, 1:2]
-    return rows, weights, seen[line], rows[:, 0][line], reader._start(seen[0])
+    return rows, weights, seen[line], rows[:, 0][line], empty_carry(reader, seen[0], jnp.zeros(reader.width))
 
 
 def answers(reader: StreamReader, rows, weights, line, asked, entries):
