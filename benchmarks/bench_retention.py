@@ -24,6 +24,7 @@ from memjax.experiments.reading import from_mapping
 from memjax.experiments.retention import build_reader, retention_objective, rewards, rollout
 from memjax.models import StreamReader
 from memjax.models.buffer_step import empty_carry
+from memjax.models.stream_reader import Read
 from memjax.training.actor_critic import ActorCritic, actor_critic_loss
 from memjax.training.objective import answer_metrics
 
@@ -82,7 +83,7 @@ def loop_loss(reader: StreamReader, lines, how: ActorCritic):
             at = seen[:, t], inputs[:, t], line[:, t] != 0, label[:, t] >= 0, keys[:, t]
             carry, found = step(params, carry, at)
             steps.append(found)
-        together = jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=1), *steps)
+        together = Read(None, *jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=1), *steps))
         return last(params, rows, weights, line, label, batch["support"], together).mean()
 
     return loss
