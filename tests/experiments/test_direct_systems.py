@@ -115,6 +115,13 @@ def test_what_only_the_others_take_from_the_config_reaches_them(settings):
     assert made == [DirectlyReason(CLICKS, 8, 3, jnp.float32), MultiHopReason(CLICKS, 8, 3, jnp.float32, 4)]
 
 
+def test_what_sasrec_drops_is_the_configs_to_say_and_nobody_elses(settings):
+    dropping = {name: settings(name, dropout=0.5) for name in ("sasrec", "caser", "memory")}
+    assert build(from_mapping(dropping["sasrec"]), CLICKS) == SASRec(CLICKS, 8, dropout=0.5)
+    for name in ("caser", "memory"):
+        assert f"config.model.dropout is for config.system=sasrec alone, not {name}" in refused(dropping[name])
+
+
 @pytest.mark.parametrize("name", RECOMMENDERS)
 def test_a_task_of_other_answers_is_refused_before_anything_compiles(settings, name):
     assert "it needs a task whose answers are clicks" in refused(settings(name, task=Told))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from memjax import memories
-from memjax.checks import at_least, check_counts, check_penalties, check_scales, check_widths
+from memjax.checks import at_least, check_counts, check_penalties, check_scales, check_shares, check_widths
 from memjax.config import MeshConfig, OptimizerConfig, TrainingConfig
 from memjax.config.typed import check_range, setting, typed
 from memjax.deprecated import new_names
@@ -109,6 +109,7 @@ class ModelConfig:
             makes of its texts, and not trained.
         embeddings: of items and questions, where the training of a memory begins: "random", or as the history "sampler"
             has learned them. The sampler is trained first then, whether it draws fragments or not.
+        dropout: of SASRec, the share of items, and of what a block adds, that training zeroes.
     """
 
     width: int = 64
@@ -120,9 +121,11 @@ class ModelConfig:
     read_scores: ReadScores = "additive"
     words: Literal["own", "shared", "fixed"] = "own"
     embeddings: Literal["random", "sampler"] = "random"
+    dropout: float = 0.2  # as published for MovieLens-1M
 
     def __post_init__(self):
         check_widths(self, "width")
+        check_shares(self, "dropout")
         check_counts(self, 1, "hops")
         check_counts(self, 0, "head_layers")
         check_scales(self, "item_scale", "query_scale")
@@ -254,6 +257,10 @@ class StreamQAConfig:
 def check_stream_qa(config: StreamQAConfig) -> None:
     """Raises `MemjaxError` for sections that contradict each other."""
     model, rehearsal, training = config.model, config.rehearsal, config.training
+    require(
+        config.system == "sasrec" or model.dropout == ModelConfig.dropout,
+        f"config.model.dropout is for config.system=sasrec alone, not {config.system}",
+    )
     require(
         config.system != "memory" or model.width % rehearsal.heads == 0,
         f"config.model.width {model.width} must be a multiple of config.rehearsal.heads {rehearsal.heads}",

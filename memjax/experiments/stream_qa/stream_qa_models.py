@@ -83,7 +83,9 @@ DIRECT = {
     "rum": Direct("RUM, items", _published(RUM)),
     "rum_features": Direct("RUM, features", _published(RUMFeatures)),
     "dien": Direct("DIEN", _published(DIEN)),
-    "sasrec": Direct("SASRec", _published(SASRec)),
+    "sasrec": Direct(
+        "SASRec", lambda shape, model: SASRec(shape, model.width, jnp.dtype(model.dtype), dropout=model.dropout)
+    ),
 }
 
 
