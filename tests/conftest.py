@@ -11,6 +11,7 @@ import jaxtyping
 import numpy as np
 import pytest
 import room
+import slowest
 
 gc.set_threshold(50_000, 20, 50)  # tracing makes many objects and little garbage: a sixth of the time was collecting
 jax.config.update("jax_num_cpu_devices", 8)
@@ -30,6 +31,7 @@ def pytest_configure(config):
     The processes that tests start find both in their environment. `pytest --cache-clear` forgets what is kept.
     """
     config.pluginmanager.register(room)  # after doctests too, which are outside of this folder
+    config.pluginmanager.register(slowest)
     os.environ["XLA_FLAGS"] = " ".join(FLAGS)
     kept = {
         "jax_compilation_cache_dir": str(config.cache.mkdir("compiled")),
