@@ -19,12 +19,10 @@ AS_SASREC = (
     "--config.optimizer.decay_steps=1000",
 )
 NEXT_ALONE = ("--config.task.ahead=1", *AS_SASREC)
-# What gSASRec's authors trained SASRec with, whose figures are ours to reach; they had as many steps as it took.
-AS_GSASREC = (
+# 254 passes, in place of 64, over the last 200 clicks as published.
+LONG_SASREC = (
     "--config.task.ahead=1",
     "--config.task.length=200",
-    "--config.model.width=128",
-    "--config.model.dropout=0.5",
     "--config.training.batch_size=128",
     "--config.training.steps=12000",
     "--config.training.checkpoint_every=250",
@@ -36,7 +34,12 @@ ASKED_ONCE = ("--config.task.ahead=1", "--config.training.microbatches=8")
 RECOMMENDATION = {
     "gru4rec": ("system=gru4rec", ()),
     "sasrec": ("system=sasrec", NEXT_ALONE),
-    "sasrec 128 wide": ("system=sasrec", AS_GSASREC),
+    "sasrec as long": ("system=sasrec", LONG_SASREC),
+    # With these gSASRec's authors trained SASRec, whose figures are ours to reach.
+    "sasrec 128 wide as long": (
+        "system=sasrec",
+        (*LONG_SASREC, "--config.model.width=128", "--config.model.dropout=0.5"),
+    ),
     "gru4rec next item alone": ("system=gru4rec", NEXT_ALONE),
     # Each user's stream, and the negatives that are asked of it, are the same in every pass.
     "gru4rec next item alone one view": ("system=gru4rec", (*NEXT_ALONE, "--config.task.views=1")),
