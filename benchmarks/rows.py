@@ -21,8 +21,9 @@ JOINT["unit size"] = f"joint {UNIT_SIZE}"
 # Up to five questions of a story are one example: as many questions in a step, of a third of the stories' sentences.
 JOINT["asked on the way"] = f"joint --config.task.asked=5 --config.training.batch_size=20 {UNIT_SIZE}"
 JOINT["dot products"] = f"{JOINT['asked on the way']} {DOTS} --config.training.steps=22000"
-# Begins as a copy of the folder of `dot products`: goes on at the full rate, which falls over the last 10,000 again.
+# Each begins as a copy of the folder before: goes on at the full rate, which falls over the last 10,000 again.
 JOINT["dot products taken up"] = f"{JOINT['asked on the way']} {DOTS} --config.training.steps=36000"
+JOINT["dot products taken up twice"] = f"{JOINT['asked on the way']} {DOTS} --config.training.steps=60000"
 BUDGET = f"--config.training.steps=4000 --config.training.sampler_steps=1500 {AS_EMBEDDED}"
 RULE_ROWS = {
     "LMM per chunk": "titans_chunked",
