@@ -34,9 +34,9 @@ ASKED_ONCE = ("--config.task.ahead=1", "--config.training.microbatches=8")
 RECOMMENDATION = {
     "gru4rec": ("system=gru4rec", ()),
     "sasrec": ("system=sasrec", NEXT_ALONE),
-    "sasrec as long": ("system=sasrec", LONG_SASREC),
+    "sasrec 254 passes": ("system=sasrec", LONG_SASREC),
     # As wide, and with as much dropout, as theirs.
-    "sasrec 128 wide as long": (
+    "sasrec 128 wide 254 passes": (
         "system=sasrec",
         (*LONG_SASREC, "--config.model.width=128", "--config.model.dropout=0.5"),
     ),

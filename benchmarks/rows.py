@@ -20,10 +20,9 @@ UNIT_SIZE = "--config.model.item_scale=8.0 --config.model.query_scale=8.0 --conf
 JOINT["unit size"] = f"joint {UNIT_SIZE}"
 # Up to five questions of a story are one example: as many questions in a step, of a third of the stories' sentences.
 JOINT["asked on the way"] = f"joint --config.task.asked=5 --config.training.batch_size=20 {UNIT_SIZE}"
-JOINT["dot products"] = f"{JOINT['asked on the way']} {DOTS} --config.training.steps=22000"
-# Each begins as a copy of the folder before: goes on at the full rate, which falls over the last 10,000 again.
-JOINT["dot products taken up"] = f"{JOINT['asked on the way']} {DOTS} --config.training.steps=36000"
-JOINT["dot products taken up twice"] = f"{JOINT['asked on the way']} {DOTS} --config.training.steps=60000"
+# What was taken up begins as a copy of the folder before: at the full rate again, which falls over the last 10,000.
+BY_DOTS = {"dot products": 22_000, "dot products taken up": 36_000, "dot products taken up twice": 60_000}
+JOINT |= {row: f"{JOINT['asked on the way']} {DOTS} --config.training.steps={to}" for row, to in BY_DOTS.items()}
 BUDGET = f"--config.training.steps=4000 --config.training.sampler_steps=1500 {AS_EMBEDDED}"
 RULE_ROWS = {
     "LMM per chunk": "titans_chunked",

@@ -47,7 +47,6 @@ def get_config(arg: str = "ml1m") -> ConfigDict:
     config.memory = ConfigDict(memory_settings(values["memory"], 20, SIZES, OWN))
     # HPMN's code has two hidden layers before the click.
     config.model = ConfigDict({"width": 64, "hops": 1, "head_layers": 2, "dtype": "float32", "item_scale": 8.0})
-    config.model.dropout = 0.2  # of SASRec
 
     config.rehearsal = ConfigDict({"recollection": 1.0, "familiarity": 0.5, "answer": 1.0})
     config.rehearsal.update(

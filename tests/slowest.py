@@ -6,8 +6,7 @@ import pytest
 
 SHOWN = 20
 LEAST = 60.0  # seconds of all: of a few tests nobody asks
-_files: dict[str, float] = collections.Counter()  # seconds
-_tests: dict[str, float] = collections.Counter()
+_files, _tests = collections.Counter(), collections.Counter()  # seconds, by name
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

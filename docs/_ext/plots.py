@@ -133,9 +133,9 @@ def _babi_joint():
     for row, runs in tables_of_runs.by_row(results_tables.load("babi_joint")["runs"]).items():
         for run in (run for run in runs if "validation" in run):
             steps, accuracies = zip(*run["validation"], strict=True)
+            label, percent = f"{row}, seed {run['seed']}", [100 * a for a in accuracies]
             # A run that was taken up is behind the one that it is longer than.
-            order = {"lw": 1.5, "zorder": 2 + 1 / steps[-1]}
-            panel.plot(steps, [100 * a for a in accuracies], **order, label=f"{row}, seed {run['seed']}")
+            panel.plot(steps, percent, lw=1.5, zorder=2 + 1 / steps[-1], label=label)
     panel.set(xlabel="steps", ylabel="validation accuracy %", ylim=(40, 100))
     panel.xaxis.set_major_formatter("{x:,.0f}")
     panel.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5))

@@ -113,7 +113,8 @@ class StreamReader(nn.Module):
         start = empty_carry(self, seen[0], jnp.zeros(self.width))
         steps = seen[line], inputs[line], line != 0, asked, keys
         _, steps = scan_module(StreamReader._step, self)(self, start, steps)
-        return Read(self._answers(rows, weights, line, asked, steps[-2]), *steps)
+        *_, entries, _ = steps
+        return Read(self._answers(rows, weights, line, asked, entries), *steps)
 
     def _answers(
         self,
